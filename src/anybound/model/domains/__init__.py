@@ -1,0 +1,1 @@
+"""Input sets over which linear functions are minimised in closed form, one kind per file."""

@@ -1,0 +1,62 @@
+"""The protocol of an input set C: a compact convex set over which linear functions are easily minimised.
+
+Shapes: a domain has a leading axis of D sub-problems (1 when shared); a point is `[D, R, *shape]`, a linear
+function's coefficient `g` likewise, its minimum `[D, R]`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Self
+
+import torch
+from torch import Tensor
+
+from anybound.model.affine.map import Shape
+
+
+@dataclass(frozen=True, eq=False)
+class Domain(ABC):
+    """A compact convex set C of inputs."""
+
+    @property
+    @abstractmethod
+    def shape(self) -> Shape:
+        """The shape of one point, without leading axes."""
+
+    @abstractmethod
+    def argmin(self, g: Tensor) -> Tensor:
+        """A minimiser of gᵀz over C, `[D, R, *shape]`. Tie rule of a box: u_0 where g = 0."""
+
+    @abstractmethod
+    def min(self, g: Tensor) -> Tensor:
+        """The minimum of gᵀz over C, `[D, R]`."""
+
+    @abstractmethod
+    def slack(self, g: Tensor) -> Tensor:
+        """`[D, R]`: `min(g) − slack(g)` never exceeds the exact minimum, whatever the order of summation."""
+
+    @abstractmethod
+    def box(self) -> tuple[Tensor, Tensor]:
+        """The smallest box around C, `[D, 1, *shape]` each, rounded outwards."""
+
+    @abstractmethod
+    def project(self, x: Tensor) -> Tensor:
+        """A point of C close to `x` (the Euclidean projection where that has a closed form)."""
+
+    @abstractmethod
+    def sample(self, count: int, generator: torch.Generator) -> Tensor:
+        """`[D, count, *shape]` points of C that reach its boundary."""
+
+    @abstractmethod
+    def contains(self, x: Tensor) -> Tensor:
+        """Whether each point is in C, `[D, R]`, without tolerance beyond one rounding outwards of the norm."""
+
+    @abstractmethod
+    def to(self, dtype: torch.dtype, device: torch.device | None = None) -> Self:
+        """The set in another dtype, rounded outwards where rounding is needed."""
+
+    @abstractmethod
+    def pick(self, index: Tensor) -> Self:
+        """The sub-problems with these indices; a shared domain is returned as it is."""
