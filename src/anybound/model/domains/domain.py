@@ -25,6 +25,15 @@ class Domain(ABC):
     def shape(self) -> Shape:
         """The shape of one point, without leading axes."""
 
+    @property
+    @abstractmethod
+    def count(self) -> int:
+        """D, the number of sub-problems the set holds a copy for; 1 when shared."""
+
+    @abstractmethod
+    def magnitude(self) -> Tensor:
+        """The largest |z_i| over C, `[D, 1, *shape]`, rounded up."""
+
     @abstractmethod
     def argmin(self, g: Tensor) -> Tensor:
         """A minimiser of gᵀz over C, `[D, R, *shape]`. Tie rule of a box: u_0 where g = 0."""
