@@ -1,0 +1,1 @@
+"""Training small networks reproducibly, and writing them as ONNX without an exporter."""
