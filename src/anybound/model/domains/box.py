@@ -17,7 +17,7 @@ from torch import Tensor
 from anybound.errors import InvalidInput
 from anybound.model.affine.map import Shape
 from anybound.model.domains.domain import Domain, check_point, flat
-from anybound.rounding import add_down, add_up, cast_down, cast_up, gamma
+from anybound.rounding import add_down, add_up, gamma, round_down, round_up, underflow
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,34 +33,38 @@ class Box(Domain):
         if self.lower.shape != self.upper.shape or self.lower.dtype != self.upper.dtype:
             raise InvalidInput(
                 f"Box: lower is {self.lower.dtype} of shape {list(self.lower.shape)}, upper is "
-                f"{self.upper.dtype} of shape {list(self.upper.shape)}; give both the same dtype and shape"
+                f"{self.upper.dtype} of shape {list(self.upper.shape)}; give both alike"
             )
         crossed = int((self.lower > self.upper).sum())
         if crossed:
             raise InvalidInput(
-                f"Box: lower exceeds upper in {crossed} of {self.lower.numel()} entries, so the set "
-                "is empty; exchange the limits there, or check that the valid range meets the ball"
+                f"Box: lower exceeds upper in {crossed} of {self.lower.numel()} entries, so the "
+                "set is empty; exchange the limits there, or check that the valid range meets the ball"
             )
 
     @classmethod
     def ball(
         cls, center: Tensor, radius: float | Tensor, clip: tuple[float, float] | None = None
     ) -> Self:
-        """All z with |z_i − center_i| ≤ radius, and lo ≤ z ≤ hi if `clip` is (lo, hi), rounded outwards."""
+        """|z_i − center_i| ≤ radius, and lo ≤ z ≤ hi if `clip` is (lo, hi); rounded outwards."""
         exact = torch.as_tensor(radius, dtype=torch.float64, device=center.device)
-        reach = cast_up(exact, center.dtype)
+        reach = round_up(exact, center.dtype)
         if not bool((reach >= 0).all()):
             raise InvalidInput(f"Box.ball: the radius is {radius}; give a number ≥ 0")
         lower, upper = add_down(center, -reach), add_up(center, reach)
         if clip is not None:
             lo, hi = torch.tensor(clip, dtype=torch.float64, device=center.device)
-            lower = lower.maximum(cast_down(lo, center.dtype))
-            upper = upper.minimum(cast_up(hi, center.dtype))
+            lower = lower.maximum(round_down(lo, center.dtype))
+            upper = upper.minimum(round_up(hi, center.dtype))
         return cls(lower, upper)
 
     @property
     def shape(self) -> Shape:
         return tuple(self.lower.shape[2:])
+
+    @property
+    def count(self) -> int:
+        return len(self.lower)
 
     def argmin(self, g: Tensor) -> Tensor:
         return torch.where(g > 0, self.lower, self.upper)  # eq. box_bounds_sol
@@ -71,10 +75,10 @@ class Box(Domain):
     def slack(self, g: Tensor) -> Tensor:
         weight = flat(g * self.argmin(g)).abs()
         n = weight.shape[-1]
-        # γ_n for the sum, as much again for having summed |g z| with rounding, and a few more for the
-        # roundings of this line and of `min − slack`; the last term is for products that underflow.
-        tiny = 2 * (n + 1) * torch.finfo(weight.dtype).tiny
-        return gamma(2 * n + 32, weight.dtype) * weight.sum(-1) + tiny
+        # γ_n for the sum, as much again for summing |g z| with rounding, and a few more for the
+        # roundings of this line and of `min − slack`; `lost` is for products that underflow.
+        lost = underflow(2 * n + 2, weight.dtype)
+        return gamma(2 * n + 32, weight.dtype) * weight.sum(-1) + lost
 
     def box(self) -> tuple[Tensor, Tensor]:
         return self.lower, self.upper
@@ -100,9 +104,9 @@ class Box(Domain):
 
     def to(self, dtype: torch.dtype, device: torch.device | None = None) -> Self:
         lower, upper = self.lower.to(device), self.upper.to(device)
-        return type(self)(cast_down(lower, dtype), cast_up(upper, dtype))
+        return type(self)(round_down(lower, dtype), round_up(upper, dtype))
 
     def pick(self, index: Tensor) -> Self:
-        if len(self.lower) == 1:
+        if self.count == 1:
             return self
         return type(self)(self.lower[index], self.upper[index])

@@ -26,6 +26,11 @@ class Domain(ABC):
     def shape(self) -> Shape:
         """The shape of one point, without leading axes."""
 
+    @property
+    @abstractmethod
+    def count(self) -> int:
+        """D, the number of sub-problems the set holds a copy for; 1 when shared."""
+
     @abstractmethod
     def argmin(self, g: Tensor) -> Tensor:
         """A minimiser of gᵀz over C, `[D, R, *shape]`. Tie rule of a box: u_0 where g = 0."""
@@ -69,7 +74,7 @@ class Domain(ABC):
         """The sub-problems with these indices; a shared domain is returned as it is."""
 
     def magnitude(self) -> Tensor:
-        """The largest |z_i| over C, `[D, 1, *shape]`."""
+        """The largest |z_i| over C, `[D, 1, *shape]`, rounded up."""
         lower, upper = self.box()
         return torch.maximum(lower.abs(), upper.abs())
 
