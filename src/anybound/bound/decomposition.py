@@ -27,8 +27,8 @@ from anybound.bound.hull import Hull
 from anybound.layers import Layers
 from anybound.model.domains.domain import Domain
 from anybound.model.network import Network
-from anybound.rounding import gamma, sum_error, unit_roundoff
-from anybound.spec.problem import Problem, bias_error, transpose_error
+from anybound.rounding import gamma, sum_error, underflow, unit_roundoff
+from anybound.spec.problem import Problem
 
 
 class Coefficients(NamedTuple):
@@ -131,65 +131,69 @@ class Decomposition:
         return self.problem.objective.constant.new_zeros(self.batch) if g0 is None else self.domain.min(g0)
 
     def rigorous(self, rho: Layers) -> Tensor:
-        """A number that never exceeds q(ρ)'s exact value over the reals, `[D, R]`.
+        """A number that never exceeds q(ρ)'s exact value over the reals, `[D, R]`; −∞ if anything overflows.
 
-        The computed g̃_j is within e_j of g_j (γ_m |W|ᵀ|ρ| and the folded weights' own error), which moves a
-        neuron's minimum by at most e_j·max|z_j|; to that come the errors of the elementwise minima, of the
-        domain's minimum, of ρᵀb and of the final sums, all a priori and valid for any order of summation.
-        Not finite becomes −∞."""
+        Every error is bounded a priori, for any order of summation. The computed g_j is within
+        γ_m (|a_j| + Σ_k |W_kj|ᵀ|ρ_k|) of the exact one, which moves the minimum over z_j by at most that times
+        max|z_j|; summed over j, it is Σ_k |ρ_k|ᵀ E_k with E_k = γ_m Σ_j |W_kj| max|z_j| (see `tolerance`).
+        To it come the errors of the elementwise minima, of P_0, of the objective and of the final sums."""
         g0, g = self.coefficients(rho)
         v = self.hull.argmin(rho.data, g.data).value
-        loss = self.hull.slack(rho.data, g.data).sum(-1)
-        size = v.abs().sum(-1)
-        loss = loss + self._hidden_loss(rho)
-        q = v.sum(-1)
+        p0, bias = self.input_min(g0), self.net.bias_dot(rho)
+        constant = self.problem.objective.constant
+        q = p0 + v.sum(-1) - bias + constant
+        size = p0.abs() + v.abs().sum(-1) + bias.abs() + constant.abs()
+        loss = sum_error(size, self.net.layout.total + 2 * self.net.n + 4)
+        loss = loss + self.hull.slack(rho.data, g.data).sum(-1)
+        loss = loss + (rho.data.abs() * self.tolerance.data).sum(-1) + self.objective_loss
         if g0 is not None:
-            p0 = self.domain.min(g0)
-            q, size = q + p0, size + p0.abs()
-            loss = loss + self.domain.slack(g0) + self._input_loss(rho, g0)
-        bias, constant = self.net.bias_dot(rho), self.problem.objective.constant
-        for k in self.net.hidden:
-            for edge in self.net.nodes[k].edges:
-                loss = loss + bias_error(edge.map, rho[k].abs())
-        q, size = q - bias + constant, size + bias.abs() + constant.abs()
-        loss = loss + self.problem.objective.constant_error
-        terms = self.net.layout.total + 4 * self.net.n + 8
-        loss = loss + sum_error(size, terms)
+            loss = loss + self.domain.slack(g0)
         lower = q - 1.001 * loss
         lower = lower - 4 * unit_roundoff(self.dtype) * lower.abs()
         return torch.where(torch.isfinite(lower), lower, -torch.inf)
 
-    def _coefficient_error(self, j: int, rho: Layers) -> Tensor | None:
-        """e_j, `[D, R, *shape_j]`."""
+    @cached_property
+    def magnitudes(self) -> tuple[Tensor, Layers]:
+        """max|z_0| `[D, 1, *input_shape]` and max|z_k| `[D, 1, total]` over the relaxation."""
+        return self.domain.magnitude(), self.bounds.lower.like(self.hull.magnitude)
+
+    @cached_property
+    def tolerance(self) -> Layers:
+        """E_k, `[D, 1, total]`: what one unit of |ρ_k| may cost in rounding, of the products and of the weights."""
+        z0, z = self.magnitudes
+        return self.bounds.lower.like(
+            torch.cat([self._tolerance(k, z0, z).flatten(2) for k in self.net.hidden], dim=-1)
+            if self.net.n > 1
+            else self.bounds.lower.data
+        )
+
+    def _tolerance(self, k: int, z0: Tensor, z: Layers) -> Tensor:
+        total = self.bounds.lower[k].new_zeros(())
+        for edge in self.net.nodes[k].edges:
+            size, map_ = z[edge.source] if edge.source else z0, edge.map
+            terms = map_.fan_out + len(self.net.successors[edge.source]) + 2
+            total = total + (gamma(terms, self.dtype) + map_.error.relative) * map_.abs_linear(size)
+            if map_.error.absolute:
+                reach = size.flatten(2).sum(-1)
+                total = total + map_.error.absolute * reach.reshape(*reach.shape, *[1] * len(map_.out_shape))
+            if map_.bias is not None:
+                products = gamma(map_.out_size + 1, self.dtype) * map_.bias.abs()
+                total = total + products + map_.error.bias
+        return 1.001 * total.expand(*z.data.shape[:2], *self.net.nodes[k].shape)
+
+    @cached_property
+    def objective_loss(self) -> Tensor:
+        """`[D, R]`: what the rounding of a_j and of the constant, and underflow in any g_j, may cost."""
+        z0, z = self.magnitudes
         objective = self.problem.objective
-        error, size = objective.errors.get(j), objective.coefficients.get(j)
-        size = None if size is None else size.abs()
-        terms = 1
-        for k, map_ in self.net.successors[j]:
-            if k >= self.net.n:
-                continue
-            magnitude = rho[k].abs()
-            part = transpose_error(map_, magnitude)
-            error = part if error is None else error + part
-            terms += 1
-            back = map_.abs_transpose(magnitude)
-            size = back if size is None else size + back
-        if error is None or size is None or terms == 1:
-            return error
-        return error + sum_error(size, terms)
-
-    def _hidden_loss(self, rho: Layers) -> Tensor:
-        """Σ_k e_kᵀ max|z_k|, `[D, R]`."""
-        magnitude = rho.like(self.hull.magnitude)
-        loss = rho.data.new_zeros(self.batch)
-        for k in self.net.hidden:
-            error = self._coefficient_error(k, rho)
-            if error is not None:
-                loss = loss + (error * magnitude[k]).flatten(2).sum(-1)
-        return loss * (1 + 2 * gamma(self.net.layout.total + 2, self.dtype))
-
-    def _input_loss(self, rho: Layers, g0: Tensor) -> Tensor:
-        error = self._coefficient_error(0, rho)
-        if error is None:
-            return g0.new_zeros(self.batch)
-        return (error * self.domain.magnitude()).flatten(2).sum(-1) * 1.001
+        loss = objective.constant_error
+        for j in range(self.net.n):
+            size = z[j] if j else z0
+            terms = len(self.net.successors[j])
+            lost = sum(underflow(map_.fan_out + 1, self.dtype) for _, map_ in self.net.successors[j])
+            loss = loss + lost * size.flatten(2).sum(-1)
+            if j in objective.coefficients:
+                a = objective.coefficients[j].abs()
+                error = objective.errors[j] + (gamma(terms + 1, self.dtype) if terms else 0.0) * a
+                loss = loss + (error * size).flatten(2).sum(-1)
+        return 1.001 * loss
