@@ -6,20 +6,33 @@ so a neuron's share of every dual is
     min over x in [l, u] of  c·x + g·σ(x)
 
 and `candidates` hands over points among which a minimiser is. All arguments are tensors that broadcast
-against each other; bounds are finite with l <= u.
+against each other; bounds are finite with l <= u (`check_bounds` sees to it at the border).
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
+import torch
 from torch import Tensor
+
+from anybound.errors import InvalidInput
+
+
+class Minimum(NamedTuple):
+    """A minimiser x of c·x + g·σ(x), σ(x), and the value there."""
+
+    x: Tensor
+    s: Tensor
+    value: Tensor
 
 
 class Relaxation(NamedTuple):
-    """Lines below and above σ on [l, u]:  lower_slope·x + lower_offset <= σ(x) <= upper_slope·x + upper_offset.
+    """Lines around σ on [l, u]:  lower_slope·x + lower_offset <= σ(x) <= upper_slope·x + upper_offset.
 
     The offsets are rounded outwards, so the inequalities hold exactly for the numbers given."""
 
@@ -30,7 +43,7 @@ class Relaxation(NamedTuple):
 
 
 class Facet(NamedTuple):
-    """One inequality of the hull's outer description:  sign·(σ − slope·x − offset) >= 0; sign is +1 or −1."""
+    """One inequality of the hull's outer description:  sign·(σ − slope·x − offset) >= 0; sign is ±1."""
 
     sign: int
     slope: Tensor
@@ -39,7 +52,7 @@ class Facet(NamedTuple):
 
 @dataclass(frozen=True)
 class Activation(ABC):
-    """An elementwise, continuous, non-decreasing or piecewise smooth σ: ℝ → ℝ."""
+    """An elementwise, continuous, piecewise smooth σ: ℝ → ℝ."""
 
     @abstractmethod
     def value(self, x: Tensor) -> Tensor:
@@ -55,38 +68,69 @@ class Activation(ABC):
 
     @abstractmethod
     def candidates(self, c: Tensor, g: Tensor, l: Tensor, u: Tensor) -> tuple[Tensor, ...]:
-        """Points of [l, u], one of which minimises c·x + g·σ(x) (up to `slack`). Order decides ties: first wins."""
+        """Points of [l, u], one of which minimises c·x + g·σ(x) (up to `slack`).
 
-    def argmin(self, c: Tensor, g: Tensor, l: Tensor, u: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        Their order decides ties in `argmin`: the first wins."""
+
+    def argmin(self, c: Tensor, g: Tensor, l: Tensor, u: Tensor) -> Minimum:
         """(x, σ(x), c·x + g·σ(x)) at the best candidate."""
-        first, *others = self.candidates(c, g, l, u)
-        x, s = first, self.value(first)
+        x, *others = self.candidates(c, g, l, u)
+        s = self.value(x)
         best = c * x + g * s
         for point in others:
             s_new = self.value(point)
             value = c * point + g * s_new
-            better = value < best
-            x, s, best = point.where(better, x), s_new.where(better, s), value.minimum(best)
-        return x, s, best
+            better = flag(torch.lt, value, best)
+            x, s = torch.lerp(x, point, better), torch.lerp(s, s_new, better)
+            best = torch.minimum(best, value)
+        return Minimum(x, s, best)
+
+    def over(self, l: Tensor, u: Tensor) -> Callable[[Tensor, Tensor], Minimum]:
+        """(c, g) ↦ argmin(c, g, l, u), with whatever depends on the bounds alone computed once."""
+        return partial(self.argmin, l=l, u=u)
 
     @abstractmethod
     def slack(self, c: Tensor, g: Tensor, l: Tensor, u: Tensor) -> Tensor:
-        """At least (best candidate's exact value) − (exact minimum), and the error of evaluating σ and the sum, in
-        the arguments' dtype: `argmin(...)[2] − slack(...)` never exceeds the true minimum."""
+        """`argmin(...).value − slack(...)` never exceeds the true minimum over [l, u].
+
+        It covers (best candidate's exact value) − (exact minimum) and the error of evaluating σ and the
+        sum in the arguments' dtype."""
+
+    def lower_offset(self, s: Tensor, l: Tensor, u: Tensor) -> Tensor:
+        """At most min over [l, u] of σ(x) − s·x, and close to it: s·x + lower_offset <= σ(x)."""
+        c, g = -s, torch.ones_like(s)
+        return _down(self.argmin(c, g, l, u).value - self.slack(c, g, l, u))
+
+    def upper_offset(self, s: Tensor, l: Tensor, u: Tensor) -> Tensor:
+        """At least max over [l, u] of σ(x) − s·x, and close to it: σ(x) <= s·x + upper_offset."""
+        g = -torch.ones_like(s)
+        return -_down(self.argmin(s, g, l, u).value - self.slack(s, g, l, u))
+
+    @abstractmethod
+    def chord(self, l: Tensor, u: Tensor) -> Tensor:
+        """The slope (σ(u) − σ(l)) / (u − l), up to rounding; where l = u, the slope at l."""
+
+    def parallel(self, l: Tensor, u: Tensor) -> Relaxation:
+        """Both lines with the slope of the chord: the relaxation of Wong & Kolter."""
+        s = self.chord(l, u)
+        return Relaxation(s, self.lower_offset(s, l, u), s, self.upper_offset(s, l, u))
 
     @abstractmethod
     def relax(self, l: Tensor, u: Tensor) -> Relaxation:
-        """The default linear relaxation: the adaptive lower line of CROWN and the tightest upper line."""
+        """The lines closest to σ, in the mean over [l, u]: CROWN's adaptive lower line, the tightest upper line."""
 
     @abstractmethod
     def slopes(self, l: Tensor, u: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """(lower_min, lower_max, upper_min, upper_max): the slopes that lines below and above σ may usefully take on
-        [l, u]; where min = max there is nothing to optimise."""
+        """(lower_min, lower_max, upper_min, upper_max): the slopes that lines below and above σ may usefully take.
+
+        They are the slopes of the convex and of the concave envelope at their ends; where min = max there is
+        nothing to optimise."""
 
     @abstractmethod
     def facets(self, l: Tensor, u: Tensor, tolerance: float) -> tuple[Facet, ...]:
-        """Inequalities valid on the hull of the graph over [l, u]; together they describe it exactly (piecewise
-        linear σ) or to within `tolerance` in σ."""
+        """Inequalities valid on the hull of the graph over [l, u].
+
+        Together they describe it up to rounding (piecewise linear σ) or to within `tolerance` in σ."""
 
     @abstractmethod
     def split_at(self, l: Tensor, u: Tensor) -> Tensor:
@@ -97,11 +141,33 @@ class Activation(ABC):
         """Whether σ is affine on [l, u] (then nothing is lost by its hull and there is nothing to branch on)."""
 
     @property
-    def uniform(self) -> bool:
-        """Whether σ is the same for every neuron, so that layers that share it can be worked on in one piece."""
-        return True
-
-    @property
     @abstractmethod
     def lipschitz(self) -> float:
         """A Lipschitz constant of σ over ℝ."""
+
+
+def check_bounds(l: Tensor, u: Tensor) -> None:
+    """Refuse bounds that are not finite, or crossed; for the border, not for inner loops."""
+    if not (bool(torch.isfinite(l).all()) and bool(torch.isfinite(u).all())):
+        raise InvalidInput(
+            "pre-activation bounds contain NaN or infinity, expected finite numbers; "
+            "check the weights and the input set, or bound the input"
+        )
+    crossed = int((l > u).sum())
+    if crossed:
+        raise InvalidInput(
+            f"{crossed} pre-activation bounds have lower > upper, expected lower <= upper; "
+            "exchange them, or treat the sub-problem as empty"
+        )
+
+
+def flag(compare: Callable[..., Tensor], a: Tensor, b: Tensor) -> Tensor:
+    """`compare(a, b)` as 0 and 1 in the dtype of `a`: as cheap as a product, unlike a boolean mask."""
+    a = a.detach()
+    return compare(a, b.detach(), out=a.new_empty(0))
+
+
+def _down(x: Tensor) -> Tensor:
+    """A number that is smaller by at least one rounding of the operation that gave x."""
+    info = torch.finfo(x.dtype)
+    return x - (x.abs() * info.eps + info.tiny)
