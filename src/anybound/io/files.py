@@ -1,9 +1,9 @@
 """Reading files that may be missing, damaged or hostile.
 
-`read_bytes` returns the content of a plain or gzip'd file. Compression is recognised by its first bytes,
-not by the name, so `model.onnx` and `model.onnx.gz` are read alike. Unpacking stops as soon as the
-content exceeds `limit` bytes, or grows beyond `MAX_RATIO` times the file (a zip bomb): the memory used
-is bounded by these limits and never by what the file claims.
+`read_bytes` returns the content of a plain or gzip'd file. Compression is recognised by the first
+bytes, not by the name, so `model.onnx` and `model.onnx.gz` are read alike. Unpacking stops as soon
+as the content exceeds `limit` bytes, or grows beyond `MAX_RATIO` times the file (a zip bomb): the
+memory used is bounded by these limits and never by what the file claims.
 """
 
 import gzip
