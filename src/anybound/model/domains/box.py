@@ -39,7 +39,7 @@ class Box(Domain):
         if crossed:
             raise InvalidInput(
                 f"Box: lower exceeds upper in {crossed} of {self.lower.numel()} entries, so the "
-                "set is empty; exchange the limits there, or check that the valid range meets the ball"
+                "set is empty; exchange them, or check that the valid range meets the ball"
             )
 
     @classmethod
