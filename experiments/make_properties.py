@@ -3,7 +3,7 @@
     python experiments/make_properties.py src/anybound/data
 
 Reads the networks there (see bundle.py). A label `sat` is written only with a witness at hand:
-found by projected gradient descent, inside the box as its decimals say, and replayed in onnxruntime.
+found by projected gradient descent, in the box as its decimals say, and replayed in onnxruntime.
 The labels `unsat` were proved once, by mixed-integer programming with HiGHS (ReLU) and by interval
 propagation (sigmoid), with margins of 0.3 and more; here the attack has to fail on them.
 """
