@@ -1,7 +1,7 @@
 """The errors of the project: each is raised once, at the border, with one line of advice.
 
-Everything that a user can cause derives from `AnyboundError`; the command line prints its message and
-exits with code 2. Any other exception is a defect of the project.
+Everything that a user can cause derives from `AnyboundError`; the command line prints its message
+and exits with code 2. Any other exception is a defect of the project.
 """
 
 __all__ = [

@@ -6,9 +6,9 @@ A set is known in two ways, as proofs and witnesses need opposite roundings of t
     [inner_lower, inner_upper]  the float64 points of the exact set; a witness lies in it
 
 Between borders that enclose no float64 (`0.1 <= x <= 0.1`: the decimal is none) the exact set has
-no float64 point. There, the inner interval is the float64 nearest to each border: what every program
-that reads the decimal computes with. It always lies in [lower, upper], so that no witness can
-contradict a proof. `in_precision` does the same for a network that computes in float32.
+no float64 point. There, the inner interval is the float64 nearest to each border: what every
+program that reads the decimal computes with. It always lies in [lower, upper], so that no witness
+can contradict a proof. `in_precision` does the same for a network that computes in float32.
 
 Arrays are copied and made read-only, so that many clauses can share one set.
 """
@@ -39,7 +39,7 @@ class BoxSet:
         lower, upper = _frozen(self.lower), _frozen(self.upper)
         if lower.shape != upper.shape or lower.size == 0:
             raise InvalidProperty(
-                f"box: {lower.size} lower and {upper.size} upper borders; expected as many, not none"
+                f"box: {lower.size} lower and {upper.size} upper borders; expected as many"
             )
         _require(np.isfinite(lower) & np.isfinite(upper), "not finite", lower, upper)
         _require(lower <= upper, "lower above upper", lower, upper)

@@ -1,7 +1,8 @@
 """Rational numbers and sums, rounded to float64 in a stated direction.
 
-`round_down(q) <= q <= round_up(q)`: the neighbouring float64 on either side, both equal to q exactly
-when q is a float64. Beyond the range of float64 the outer one is infinite; callers refuse it.
+`round_down(q) <= q <= round_up(q)`: the neighbouring float64 on either side, both equal to q
+exactly when q is a float64. Beyond the range of float64 the outer one is infinite; callers refuse
+it.
 """
 
 import math
