@@ -58,11 +58,16 @@ class Decomposition:
     """q and its inner minimisation, for one problem between given intermediate bounds."""
 
     problem: Problem
-    bounds: Bounds
+    hull: Hull
 
-    @cached_property
-    def hull(self) -> Hull:
-        return Hull(self.net, self.bounds)
+    @staticmethod
+    def between(problem: Problem, bounds: Bounds, branched: Tensor | None = None) -> Decomposition:
+        """The dual of a problem between intermediate bounds."""
+        return Decomposition(problem, Hull(problem.network, problem.domain, bounds, branched))
+
+    @property
+    def bounds(self) -> Bounds:
+        return self.hull.bounds
 
     @property
     def net(self) -> Network:
@@ -137,7 +142,11 @@ class Decomposition:
         γ_m (|a_j| + Σ_k |W_kj|ᵀ|ρ_k|) of the exact one, which moves the minimum over z_j by at most that times
         max|z_j|; summed over j, it is Σ_k |ρ_k|ᵀ E_k with E_k = γ_m Σ_j |W_kj| max|z_j| (see `tolerance`).
         To it come the errors of the elementwise minima, of P_0, of the objective and of the final sums."""
-        g0, g = self.coefficients(rho)
+        return self.rigorous_at(rho, self.coefficients(rho))
+
+    def rigorous_at(self, rho: Layers, coefficients: Coefficients) -> Tensor:
+        """`rigorous(ρ)` for coefficients computed before, by products and sums of `coefficient` in any order."""
+        g0, g = coefficients
         v = self.hull.argmin(rho.data, g.data).value
         p0, bias = self.input_min(g0), self.net.bias_dot(rho)
         constant = self.problem.objective.constant
@@ -145,7 +154,7 @@ class Decomposition:
         size = p0.abs() + v.abs().sum(-1) + bias.abs() + constant.abs()
         loss = sum_error(size, self.net.layout.total + 2 * self.net.n + 4)
         loss = loss + self.hull.slack(rho.data, g.data).sum(-1)
-        loss = loss + (rho.data.abs() * self.tolerance.data).sum(-1) + self.objective_loss
+        loss = loss + (rho.data.abs() * self.hull.tolerance.data).sum(-1) + self.objective_loss
         if g0 is not None:
             loss = loss + self.domain.slack(g0)
         lower = q - 1.001 * loss
@@ -153,38 +162,9 @@ class Decomposition:
         return torch.where(torch.isfinite(lower), lower, -torch.inf)
 
     @cached_property
-    def magnitudes(self) -> tuple[Tensor, Layers]:
-        """max|z_0| `[D, 1, *input_shape]` and max|z_k| `[D, 1, total]` over the relaxation."""
-        return self.domain.magnitude(), self.bounds.lower.like(self.hull.magnitude)
-
-    @cached_property
-    def tolerance(self) -> Layers:
-        """E_k, `[D, 1, total]`: what one unit of |ρ_k| may cost in rounding, of the products and of the weights."""
-        z0, z = self.magnitudes
-        return self.bounds.lower.like(
-            torch.cat([self._tolerance(k, z0, z).flatten(2) for k in self.net.hidden], dim=-1)
-            if self.net.n > 1
-            else self.bounds.lower.data
-        )
-
-    def _tolerance(self, k: int, z0: Tensor, z: Layers) -> Tensor:
-        total = self.bounds.lower[k].new_zeros(())
-        for edge in self.net.nodes[k].edges:
-            size, map_ = z[edge.source] if edge.source else z0, edge.map
-            terms = map_.fan_out + len(self.net.successors[edge.source]) + 2
-            total = total + (gamma(terms, self.dtype) + map_.error.relative) * map_.abs_linear(size)
-            if map_.error.absolute:
-                reach = size.flatten(2).sum(-1)
-                total = total + map_.error.absolute * reach.reshape(*reach.shape, *[1] * len(map_.out_shape))
-            if map_.bias is not None:
-                products = gamma(map_.out_size + 1, self.dtype) * map_.bias.abs()
-                total = total + products + map_.error.bias
-        return 1.001 * total.expand(*z.data.shape[:2], *self.net.nodes[k].shape)
-
-    @cached_property
     def objective_loss(self) -> Tensor:
         """`[D, R]`: what the rounding of a_j and of the constant, and underflow in any g_j, may cost."""
-        z0, z = self.magnitudes
+        z0, z = self.hull.magnitudes
         objective = self.problem.objective
         loss = objective.constant_error
         for j in range(self.net.n):

@@ -7,6 +7,7 @@ neuron by neuron: a linear function over the hull of a graph is minimal on the g
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -16,8 +17,10 @@ from torch import Tensor
 
 from anybound.bound.bounds import Bounds
 from anybound.layers import Layers
-from anybound.model.activations.activation import Activation
+from anybound.model.activations.activation import Activation, Relaxation
+from anybound.model.domains.domain import Domain
 from anybound.model.network import Network
+from anybound.rounding import gamma
 
 
 class HullMin(NamedTuple):
@@ -35,12 +38,24 @@ class Span(NamedTuple):
     where: slice
 
 
+class Slopes(NamedTuple):
+    """The slopes of the lines below and above each activation, broadcastable to `[D, R, total]`."""
+
+    lower: Tensor
+    upper: Tensor
+
+
 @dataclass(frozen=True, eq=False)
 class Hull:
-    """cvx_hull_σ of every hidden layer between its bounds."""
+    """cvx_hull_σ of every hidden layer between its bounds: all of a relaxation but the objective.
+
+    `branched` `[D, 1, total]` marks neurons whose bounds were cut by branching: being stable, they still need a free
+    multiplier, as the cut is a constraint that nothing else knows of."""
 
     network: Network
+    domain: Domain
     bounds: Bounds
+    branched: Tensor | None = None
 
     @cached_property
     def spans(self) -> tuple[Span, ...]:
@@ -80,6 +95,13 @@ class Hull:
         ]
         return torch.cat(parts, dim=-1) if parts else torch.zeros_like(rho)
 
+    def pick(self, index: Tensor) -> Hull:
+        """The sub-problems with these indices."""
+        branched = self.branched
+        if branched is not None and branched.shape[0] > 1:
+            branched = branched[index]
+        return Hull(self.network, self.domain.pick(index), self.bounds.pick(index), branched)
+
     @cached_property
     def magnitude(self) -> Tensor:
         """`[D, 1, total]`: the largest |z| of every hidden neuron."""
@@ -90,7 +112,55 @@ class Hull:
             parts.append(low.abs().maximum(high.abs()))
         return torch.cat(parts, dim=-1) if parts else l
 
+    def lines(self, relax: Callable[[Activation], Callable[[Tensor, Tensor], Relaxation]]) -> Slopes:
+        """The slopes of a linear relaxation of every activation."""
+        l, u = self.bounds.lower.data, self.bounds.upper.data
+        parts = [relax(activation)(l[..., at], u[..., at]) for activation, at in self.spans]
+        if not parts:
+            return Slopes(l, u)
+        lower = torch.cat([part.lower_slope for part in parts], -1)
+        return Slopes(lower, torch.cat([part.upper_slope for part in parts], -1))
+
+    @cached_property
+    def slope_limits(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """(lower_min, lower_max, upper_min, upper_max), `[D, 1, total]` each: the useful slopes of lines around σ."""
+        l, u = self.bounds.lower.data, self.bounds.upper.data
+        parts = [activation.slopes(l[..., at], u[..., at]) for activation, at in self.spans]
+        if not parts:
+            return l, l, u, u
+        low_min, low_max, up_min, up_max = (torch.cat(column, -1) for column in zip(*parts, strict=True))
+        return low_min, low_max, up_min, up_max
+
     @cached_property
     def ambiguous(self) -> Tensor:
         """`[D, 1, total]`: the neurons on which the hull is larger than the graph."""
         return self.bounds.ambiguous(self.network)
+
+    @cached_property
+    def magnitudes(self) -> tuple[Tensor, Layers]:
+        """max|z_0| `[D, 1, *input_shape]` and max|z_k| `[D, 1, total]`."""
+        return self.domain.magnitude(), self.bounds.lower.like(self.magnitude)
+
+    @cached_property
+    def tolerance(self) -> Layers:
+        """E_k, `[D, 1, total]`: what one unit of |ρ_k| may cost in rounding, of the products and of the weights."""
+        z0, z = self.magnitudes
+        return self.bounds.lower.like(
+            torch.cat([self._tolerance(k, z0, z).flatten(2) for k in self.network.hidden], dim=-1)
+            if self.network.n > 1
+            else self.bounds.lower.data
+        )
+
+    def _tolerance(self, k: int, z0: Tensor, z: Layers) -> Tensor:
+        total = self.bounds.lower[k].new_zeros(())
+        for edge in self.network.nodes[k].edges:
+            size, map_ = z[edge.source] if edge.source else z0, edge.map
+            terms = map_.fan_out + len(self.network.successors[edge.source]) + 2
+            total = total + (gamma(terms, z0.dtype) + map_.error.relative) * map_.abs_linear(size)
+            if map_.error.absolute:
+                reach = size.flatten(2).sum(-1)
+                total = total + map_.error.absolute * reach.reshape(*reach.shape, *[1] * len(map_.out_shape))
+            if map_.bias is not None:
+                products = gamma(map_.out_size + 1, z0.dtype) * map_.bias.abs()
+                total = total + products + map_.error.bias
+        return 1.001 * total.expand(*z.data.shape[:2], *self.network.nodes[k].shape)

@@ -94,9 +94,15 @@ class Objective:
 
     def select(self, row: Tensor) -> Self:
         """The functions with these indices along R."""
+        return self._take(1, row)
 
+    def pick(self, subproblem: Tensor) -> Self:
+        """The sub-problems with these indices along D; what they share is returned as it is."""
+        return self if self.constant.shape[0] == 1 else self._take(0, subproblem)
+
+    def _take(self, axis: int, index: Tensor) -> Self:
         def take(block: Tensor) -> Tensor:
-            return block[:, row] if block.ndim > 1 else block
+            return block.index_select(axis, index) if block.shape[axis] > 1 else block
 
         return type(self)(
             {j: take(a) for j, a in self.coefficients.items()},

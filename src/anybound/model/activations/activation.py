@@ -141,6 +141,11 @@ class Activation(ABC):
         """Whether σ is affine on [l, u] (then nothing is lost by its hull and there is nothing to branch on)."""
 
     @property
+    def uniform(self) -> bool:
+        """Whether σ is the same for every neuron, so that layers that share it are worked on in one piece."""
+        return True
+
+    @property
     @abstractmethod
     def lipschitz(self) -> float:
         """A Lipschitz constant of σ over ℝ."""

@@ -63,6 +63,10 @@ class Box(Domain):
         return tuple(self.lower.shape[2:])
 
     @property
+    def is_box(self) -> bool:
+        return True
+
+    @property
     def count(self) -> int:
         return len(self.lower)
 

@@ -27,6 +27,11 @@ class Domain(ABC):
         """The shape of one point, without leading axes."""
 
     @property
+    def is_box(self) -> bool:
+        """Whether `box()` is the set itself."""
+        return False
+
+    @property
     @abstractmethod
     def count(self) -> int:
         """D, the number of sub-problems the set holds a copy for; 1 when shared."""

@@ -1,0 +1,68 @@
+"""Linear bound propagation as a choice of ρ: IP, WK, CROWN and every other choice of slopes.
+
+Replace z_k by a line of slope s_k below (where its coefficient g_k >= 0) or above it (g_k < 0). The coefficient that is
+handed on to ẑ_k is s_k g_k, and
+
+    ρ_k = −s_k(g_k)·g_k (+ β_k),     g_j = a_j − Σ_k W_kjᵀ ρ_k,     k = n−1 … 1
+
+is the dual point whose q is at least the bound that these lines give, as min (g σ(x) − g s x) >= g t for every valid
+line s x + t. β is the free multiplier of a neuron fixed by branching; any β is valid.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import NamedTuple
+
+from torch import Tensor
+
+from anybound.bound.decomposition import Coefficients, Decomposition
+from anybound.bound.hull import Hull, Slopes
+from anybound.layers import Layers
+
+
+class Sweep(NamedTuple):
+    """What one backward sweep gives: ρ on the slope manifold, and all g."""
+
+    rho: Layers
+    g: Coefficients
+
+
+def propagate(dual: Decomposition, slopes: Slopes, beta: Tensor | None = None) -> Sweep:
+    """ρ_k = −s_k(g_k)·g_k + β_k from the last layer to the first."""
+    net, layout = dual.net, dual.net.layout
+    rho, g = dual.zeros(), dual.zeros()
+    for k in reversed(net.hidden):
+        at = layout.span(k)
+        coefficient = dual.coefficient(k, rho)
+        if coefficient is None:
+            continue
+        g_k = coefficient.flatten(2).expand(*dual.batch, -1)
+        # s⁺·max(g, 0) + s⁻·min(g, 0), without a mask
+        passed = slopes.lower[..., at] * g_k.clamp(min=0) + slopes.upper[..., at] * g_k.clamp(max=0)
+        rho.data[..., at] = -passed if beta is None else beta[..., at] - passed
+        g.data[..., at] = g_k
+    return Sweep(rho, Coefficients(dual.coefficient(0, rho), g))
+
+
+class Start(Enum):
+    """A dual point to be had without iterating."""
+
+    ZERO = "zero"
+    WK = "wk"
+    CROWN = "crown"
+
+    def rho(self, dual: Decomposition) -> Layers:
+        if self is Start.ZERO:
+            return dual.zeros()
+        return propagate(dual, wk_slopes(dual.hull) if self is Start.WK else crown_slopes(dual.hull)).rho
+
+
+def crown_slopes(hull: Hull) -> Slopes:
+    """CROWN's: the tightest upper line, and the adaptive lower one."""
+    return hull.lines(lambda activation: activation.relax)
+
+
+def wk_slopes(hull: Hull) -> Slopes:
+    """Wong & Kolter's: both lines of the chord's slope (D_k = u/(u−l) for an ambiguous ReLU)."""
+    return hull.lines(lambda activation: activation.parallel)

@@ -1,0 +1,1 @@
+"""Intermediate bounds: strategies that bound every hidden layer, one per file."""

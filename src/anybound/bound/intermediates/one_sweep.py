@@ -1,0 +1,85 @@
+"""The better of interval propagation and one backward sweep (WK, CROWN), layer by layer: the paper's strategy.
+
+WK gives both lines around an activation the same slope, so that the sweep for −ẑ is the negative of that for ẑ: one
+sweep bounds a neuron from below and above. With CROWN each side has its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from anybound.bound.backward import crown_slopes, propagate, wk_slopes
+from anybound.bound.bounds import Bounds
+from anybound.bound.decomposition import Coefficients
+from anybound.bound.interval import Interval
+from anybound.bound.intermediates.strategy import (
+    IntermediateStrategy,
+    LayerTask,
+    ambiguous_index,
+    chunks,
+    layer_by_layer,
+)
+from anybound.budget import Budget
+from anybound.model.domains.domain import Domain
+from anybound.model.network import Network
+
+BLOCK_BYTES = 8 << 20  # of one dual tensor: small enough to stay in the cache between passes
+
+
+@dataclass(frozen=True)
+class BestOfIntervalAndWK(IntermediateStrategy):
+    """The paper's: the best of interval propagation and WK for every neuron, or only for the ambiguous ones.
+
+    Tighter bounds of stable neurons change nothing for methods that propagate their ρ, a little for the others."""
+
+    stable_too: bool = True
+
+    def bounds(self, network: Network, domain: Domain, budget: Budget | None = None) -> Bounds:
+        return layer_by_layer(network, domain, lambda task: sweep_layer(task, self._index(task), wk=True))
+
+    def _index(self, task: LayerTask) -> Tensor:
+        if self.stable_too:
+            return torch.arange(task.interval.lower[0].numel(), device=task.interval.lower.device)
+        return ambiguous_index(task)
+
+
+@dataclass(frozen=True)
+class BestOfIntervalAndCrown(IntermediateStrategy):
+    """The best of interval propagation and CROWN, for the neurons that intervals leave ambiguous."""
+
+    def bounds(self, network: Network, domain: Domain, budget: Budget | None = None) -> Bounds:
+        return layer_by_layer(network, domain, lambda task: sweep_layer(task, ambiguous_index(task), wk=False))
+
+
+def sweep_layer(task: LayerTask, index: Tensor, *, wk: bool) -> Interval:
+    """Bounds of the neurons with these indices by one sweep a side; the others keep their interval."""
+    if task.k == 1 and task.hull.domain.is_box:
+        return task.interval  # exact already
+    lower, upper = (x.flatten(2).clone() for x in task.interval)
+    network = task.hull.network
+    size = 8 * max(network.layout.total, network.input_size) * lower.shape[0]
+    for part in chunks(index, size, BLOCK_BYTES):
+        low, high = _both_sides(task, part, wk=wk)
+        lower[:, 0, part] = lower[:, 0, part].maximum(low)
+        upper[:, 0, part] = upper[:, 0, part].minimum(high)
+    return Interval(*(x.unflatten(2, task.interval.lower.shape[2:]) for x in (lower, upper)))
+
+
+def _both_sides(task: LayerTask, index: Tensor, *, wk: bool) -> tuple[Tensor, Tensor]:
+    """Lower and upper bounds of ẑ_k[index], `[D, len(index)]` each."""
+    plus = torch.ones(len(index), dtype=task.interval.lower.dtype, device=index.device)
+    dual = task.dual(index, plus)
+    if not wk:
+        lines = crown_slopes(task.hull)
+        below = propagate(dual, lines)
+        negative = task.dual(index, -plus)
+        above = propagate(negative, lines)
+        return dual.rigorous_at(*below), -negative.rigorous_at(*above)
+    rho, (g0, g) = propagate(dual, wk_slopes(task.hull))
+    negative = task.dual(index, -plus)
+    mirrored = Coefficients(None if g0 is None else -g0, g.like(-g.data))
+    low = dual.rigorous_at(rho, Coefficients(g0, g))
+    return low, -negative.rigorous_at(rho.like(-rho.data), mirrored)

@@ -1,0 +1,166 @@
+"""Proximal maximisation of q: the method of multipliers with (block-coordinate) Frank–Wolfe (the paper's section prox).
+
+The augmented Lagrangian at the anchor ρ^t, with d_k = ẑ_B,k − ẑ_A,k, is
+
+    L = Σ_j a_jᵀ z_j + Σ_k ρ_kᵀ d_k + Σ_k ‖d_k‖² / (2 η_k),       grad_k := ∂L/∂d_k = ρ_k + d_k/η_k.
+
+Block j holds (ẑ_B,j, z_j); its linearisation has the costs grad_j and a_j − Σ_k W_kjᵀ grad_k, so that the conditional
+gradient is the inner minimisation of q at ρ = grad. A step γ along (δB, δz) changes d_j by γ δB and every successor's
+d_k by −γ δA_k = −γ W_kj δz, so that (eqs. optimal_gamma and optimal-gamma-gauss, with the errata)
+
+    γ* = clamp_[0,1]( −(grad_jᵀ δB + costᵀ δz) / (‖δB‖²/η_j + Σ_k ‖δA_k‖²/η_k) ).
+
+After `inner` passes over the blocks, eq. momentum_updates:  π ← μ π + d/η,  ρ ← ρ + π. Momentum does not enter grad.
+Iterations are counted in passes, as the original code does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+import torch
+from torch import Tensor
+
+from anybound.bound.backward import Start
+from anybound.bound.decomposition import Decomposition
+from anybound.bound.method import Method, Proposal, check_steps
+from anybound.bound.schedules import Linear, Schedule
+from anybound.errors import InvalidConfig
+from anybound.layers import Layers
+
+
+class Sweeps(Enum):
+    """How a pass visits the blocks: one after the other, each with its own step, or all at once with one step."""
+
+    GAUSS_SEIDEL = "gauss_seidel"
+    JACOBI = "jacobi"
+
+
+@dataclass(eq=False)
+class ProximalState:
+    """The anchor ρ^t, the velocity π, the primal variables (kept between outer steps) and d = ẑ_B − ẑ_A."""
+
+    rho: Layers
+    velocity: Tensor
+    z0: Tensor
+    z: Layers
+    zhat_b: Layers
+    d: Layers
+    passes: int = 0
+
+
+@dataclass(frozen=True)
+class Proximal(Method[ProximalState]):
+    """The paper's incomplete verification: momentum 0.3, η from 10 to 500 linearly in the passes, two passes per step.
+
+    `evaluate_every` dual updates q is evaluated (the last one always); each costs half a pass."""
+
+    iterations: int = 400
+    inner: int = 2
+    momentum: float = 0.3
+    eta: Schedule = Linear(10.0, 500.0)
+    sweeps: Sweeps = Sweeps.GAUSS_SEIDEL
+    start: Start = Start.WK
+    evaluate_every: int = 10
+
+    def __post_init__(self) -> None:
+        check_steps(self, self.iterations)
+        if self.inner < 1 or self.evaluate_every < 1:
+            raise InvalidConfig(f"{self!r}: inner and evaluate_every must be at least 1")
+        if not 0 <= self.momentum < 1:
+            raise InvalidConfig(f"{self!r}: momentum must be in [0, 1)")
+
+    @property
+    def steps(self) -> int:
+        """Dual updates."""
+        return -(-self.iterations // self.inner)
+
+    def init(self, dual: Decomposition, warm: Layers | None) -> ProximalState:
+        rho = self.start.rho(dual) if warm is None else warm
+        p = dual.inner_min(rho)
+        z, zhat_b = rho.like(p.z.data.clone()), rho.like(p.zhat_b.data.clone())  # updated in place
+        return ProximalState(rho, torch.zeros_like(rho.data), p.z0, z, zhat_b, rho.like(p.mismatch))
+
+    def step(self, dual: Decomposition, state: ProximalState) -> ProximalState:
+        # η grows linearly with the passes that are done: the last value is not quite the end of the schedule
+        eta = self.eta.at(state.passes, self.iterations)
+        inner = min(self.inner, self.iterations - state.passes)
+        for _ in range(inner):
+            if self.sweeps is Sweeps.GAUSS_SEIDEL:
+                for j in range(dual.net.n):
+                    _block_step(dual, state, j, eta)
+            else:
+                _joint_step(dual, state, eta)
+        velocity = self.momentum * state.velocity + state.d.data / eta  # eq. momentum_updates
+        rho = state.rho.like(state.rho.data + velocity)
+        return ProximalState(
+            rho, velocity, state.z0, state.z, state.zhat_b, state.d, state.passes + inner
+        )
+
+    def propose(self, dual: Decomposition, state: ProximalState) -> Proposal:
+        outer = -(-state.passes // self.inner)
+        due = outer % self.evaluate_every == 0 or state.passes >= self.iterations
+        return Proposal(state.rho, dual.value(state.rho) if due else None)
+
+
+def _block_step(dual: Decomposition, state: ProximalState, j: int, eta: float) -> None:
+    """One Frank–Wolfe step of block j, in place."""
+    grad = state.rho.like(state.rho.data + state.d.data / eta)
+    cost = dual.coefficient(j, grad)
+    if cost is None:
+        return
+    if j == 0:
+        delta_b, delta_z = None, dual.domain.argmin(cost) - state.z0
+    else:
+        vertex = dual.hull.argmin_layer(j, grad[j], cost)
+        delta_b, delta_z = vertex.zhat_b - state.zhat_b[j], vertex.z - state.z[j]
+    delta_a = [(k, map_.linear(delta_z)) for k, map_ in dual.net.successors[j] if k < dual.net.n]
+    linear = _dot(cost, delta_z)
+    curvature = sum((_dot(step, step) for _, step in delta_a), torch.zeros_like(linear))
+    if delta_b is not None:
+        linear = linear + _dot(grad[j], delta_b)
+        curvature = curvature + _dot(delta_b, delta_b)
+    gamma = optimal_step(linear, curvature / eta)
+    if delta_b is None:
+        state.z0 = state.z0 + _scaled(gamma, delta_z)
+    else:
+        state.zhat_b[j].add_(_scaled(gamma, delta_b))
+        state.z[j].add_(_scaled(gamma, delta_z))
+        state.d[j].add_(_scaled(gamma, delta_b))
+    for k, step in delta_a:
+        state.d[k].sub_(_scaled(gamma, step))
+
+
+def _joint_step(dual: Decomposition, state: ProximalState, eta: float) -> None:
+    """One Frank–Wolfe step of all blocks together, in place (Jacobi)."""
+    grad = state.rho.like(state.rho.data + state.d.data / eta)
+    vertex = dual.inner_min(grad)
+    g0, g = dual.coefficients(grad)
+    delta_z0 = vertex.z0 - state.z0
+    delta_b, delta_z = vertex.zhat_b.data - state.zhat_b.data, vertex.z.data - state.z.data
+    delta_d = vertex.mismatch - state.d.data
+    linear = (grad.data * delta_b).sum(-1) + (g.data * delta_z).sum(-1)
+    if g0 is not None:
+        linear = linear + _dot(g0, delta_z0)
+    gamma = optimal_step(linear, (delta_d * delta_d).sum(-1) / eta)
+    state.z0 = state.z0 + _scaled(gamma, delta_z0)
+    state.zhat_b.data.add_(_scaled(gamma, delta_b))
+    state.z.data.add_(_scaled(gamma, delta_z))
+    state.d.data.add_(_scaled(gamma, delta_d))
+
+
+def optimal_step(linear: Tensor, curvature: Tensor) -> Tensor:
+    """argmin over γ in [0, 1] of  linear·γ + ½ curvature·γ², `[D, R]`; without curvature 1 where it descends, else 0."""
+    flat = curvature <= 0
+    ratio = -linear / torch.where(flat, torch.ones_like(curvature), curvature)
+    return torch.where(flat, (linear < 0).to(linear), ratio.clamp(0.0, 1.0))
+
+
+def _dot(a: Tensor, b: Tensor) -> Tensor:
+    """aᵀb of `[D, R, *shape]` tensors, `[D, R]`."""
+    return (a * b).flatten(2).sum(-1) if a.ndim > 2 else a * b
+
+
+def _scaled(gamma: Tensor, step: Tensor) -> Tensor:
+    return gamma.reshape(*gamma.shape, *[1] * (step.ndim - 2)) * step

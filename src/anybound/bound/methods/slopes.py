@@ -1,0 +1,133 @@
+"""Slopes: ascent on q restricted to the manifold where stable neurons' ρ is propagated.
+
+    ρ_k = −s_k(g_k)·g_k + β_k,   g_j = a_j − Σ_k W_kjᵀ ρ_k          (see bound.backward)
+
+Free are the slopes s of the lines below (where g >= 0) and above (g < 0) each ambiguous neuron, per objective row, and
+the multipliers β of neurons fixed by branching. The gradient has a closed form. With x*_k the minimiser of
+ρ_k x + g_k σ(x) on [l_k, u_k], a forward sweep along the chosen lines
+
+    Z_0 = z_0*,    ẑ_k = Σ_j W_kj Z_j + b_k,    Z_k = σ(x*_k) + s_k (ẑ_k − x*_k)
+
+gives  ∂q/∂β_k = x*_k − ẑ_k  and  ∂q/∂s_k = −g_k (x*_k − ẑ_k). For a ReLU's lower slope, x* = 0 and this is the
+pre-activation times the back-propagated coefficient where that is positive.
+
+On this manifold ten steps reach what hundreds of free supergradient or proximal steps reach.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from anybound.bound.backward import crown_slopes, propagate
+from anybound.bound.decomposition import Decomposition
+from anybound.bound.hull import Slopes as Lines
+from anybound.bound.method import Method, Proposal, check_steps
+from anybound.bound.schedules import Decay, Schedule
+from anybound.bound.updates import Adam, Moments
+from anybound.layers import Layers
+
+
+@dataclass(eq=False)
+class SlopesState:
+    """The lines' slopes and β, the ρ and value they give, the gradients there, and Adam's moments."""
+
+    lower: Tensor
+    upper: Tensor
+    beta: Tensor
+    rho: Layers
+    value: Tensor
+    gradient: Tensor  # −∂q/∂ρ: ẑ_k − x*_k along the lines
+    g: Tensor
+    moments: Moments
+    beta_moments: Moments
+    t: int = 0
+
+
+@dataclass(frozen=True)
+class Slopes(Method[SlopesState]):
+    """Adam on slopes and on the multipliers of fixed neurons, from CROWN's lines or from the slopes of a given ρ."""
+
+    iterations: int = 20
+    schedule: Schedule = Decay(0.3, 0.98)
+    beta_schedule: Schedule = Decay(0.05, 0.98)
+    adam: Adam = Adam()
+
+    def __post_init__(self) -> None:
+        check_steps(self, self.iterations)
+
+    @property
+    def steps(self) -> int:
+        return self.iterations
+
+    def init(self, dual: Decomposition, warm: Layers | None) -> SlopesState:
+        lines = crown_slopes(dual.hull)
+        full = (*dual.batch, dual.net.layout.total)
+        lower, upper = lines.lower.expand(full).clone(), lines.upper.expand(full).clone()
+        beta = torch.zeros_like(lower)
+        if warm is not None:
+            lower, upper, beta = _slopes_of(dual, warm, Lines(lower, upper))
+        like = self.adam.init(lower)
+        return _evaluate(dual, lower, upper, beta, like, self.adam.init(lower), 0)
+
+    def step(self, dual: Decomposition, state: SlopesState) -> SlopesState:
+        t = state.t + 1
+        # ∂q/∂s = g·(ẑ − x*), for the lower slope where g > 0 and for the upper one where g < 0
+        direction = self.adam.direction(state.moments, state.g * state.gradient)
+        move = self.schedule.at(t, self.iterations) * direction
+        low_min, low_max, up_min, up_max = dual.hull.slope_limits
+        lower = (state.lower + move * (state.g > 0)).clamp(low_min, low_max)
+        upper = (state.upper + move * (state.g < 0)).clamp(up_min, up_max)
+        beta = state.beta
+        if dual.hull.branched is not None:
+            step = self.beta_schedule.at(t, self.iterations)
+            beta = beta - step * self.adam.direction(state.beta_moments, state.gradient * dual.hull.branched)
+        return _evaluate(dual, lower, upper, beta, state.moments, state.beta_moments, t)
+
+    def propose(self, dual: Decomposition, state: SlopesState) -> Proposal:
+        return Proposal(state.rho, state.value)
+
+
+def _evaluate(
+    dual: Decomposition,
+    lower: Tensor,
+    upper: Tensor,
+    beta: Tensor,
+    moments: Moments,
+    beta_moments: Moments,
+    t: int,
+) -> SlopesState:
+    sweep = propagate(dual, Lines(lower, upper), beta if dual.hull.branched is not None else None)
+    rho, (g0, g) = sweep.rho, sweep.g
+    x, value_at_x, v = dual.hull.argmin(rho.data, g.data)
+    constant = dual.problem.objective.constant
+    q = dual.input_min(g0) + v.sum(-1) - dual.net.bias_dot(rho) + constant
+    slope = torch.where(g.data >= 0, lower, upper)
+    zhat = _along_lines(dual, dual.input_argmin(g0), rho.like(x), rho.like(value_at_x), rho.like(slope))
+    return SlopesState(lower, upper, beta, rho, q, zhat.data - x, g.data, moments, beta_moments, t)
+
+
+def _along_lines(dual: Decomposition, z0: Tensor, x: Layers, value_at_x: Layers, slope: Layers) -> Layers:
+    """ẑ_k of the forward sweep Z_k = σ(x*_k) + s_k (ẑ_k − x*_k), `[D, R, total]`."""
+    net = dual.net
+    zhat, z = dual.zeros(), dual.zeros()
+    for k in net.hidden:
+        zhat[k].copy_(net.affine(k, z0, z))
+        z[k].copy_(value_at_x[k] + slope[k] * (zhat[k] - x[k]))
+    return zhat
+
+
+def _slopes_of(dual: Decomposition, rho: Layers, default: Lines) -> tuple[Tensor, Tensor, Tensor]:
+    """The lines and β that come closest to a given ρ: s = −ρ/g where that is a slope, the rest of it into β."""
+    g = dual.coefficients(rho).hidden.data
+    low_min, low_max, up_min, up_max = dual.hull.slope_limits
+    slope = -rho.data / torch.where(g == 0, torch.ones_like(g), g)
+    lower = torch.where(g > 0, slope, default.lower).clamp(low_min, low_max)
+    upper = torch.where(g < 0, slope, default.upper).clamp(up_min, up_max)
+    beta = torch.zeros_like(lower)
+    if dual.hull.branched is not None:
+        passed = lower * g.clamp(min=0) + upper * g.clamp(max=0)
+        beta = (rho.data + passed) * dual.hull.branched
+    return lower, upper, beta

@@ -1,0 +1,40 @@
+"""Budgets of time, iterations and memory, and the only clock."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field, replace
+
+from anybound.errors import InvalidConfig
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What a computation may spend. The clock starts when the budget is made; None is unlimited."""
+
+    seconds: float | None = None
+    iterations: int | None = None
+    memory: int | None = None  # bytes of working memory
+    started: float = field(default_factory=time.monotonic)
+
+    def __post_init__(self) -> None:
+        for name in ("seconds", "iterations", "memory"):
+            value = getattr(self, name)
+            if value is not None and not value >= 0:
+                raise InvalidConfig(f"budget: {name} is {value}; expected a number >= 0, or None for no limit")
+
+    def elapsed(self) -> float:
+        return time.monotonic() - self.started
+
+    def left(self) -> float:
+        """Seconds, infinite without a limit."""
+        return float("inf") if self.seconds is None else self.seconds - self.elapsed()
+
+    def is_spent(self, iterations: int = 0) -> bool:
+        out_of_steps = self.iterations is not None and iterations >= self.iterations
+        return out_of_steps or self.left() <= 0
+
+    def share(self, fraction: float) -> Budget:
+        """A budget of this fraction of the seconds left, starting now."""
+        seconds = None if self.seconds is None else max(0.0, self.left() * fraction)
+        return replace(self, seconds=seconds, started=time.monotonic())
