@@ -11,38 +11,24 @@ Shapes: `z` is `[..., *in_shape]`, `rho` is `[..., *out_shape]`; any number of l
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from math import prod
 from typing import TYPE_CHECKING, Self
 
 import torch
 from torch import Tensor
 
+from anybound.errors import InvalidModel
+from anybound.model.affine.rounding import largest, narrowed
+from anybound.model.affine.weight_error import EXACT, WeightError, combined, plus, times
+
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
+__all__ = ["EXACT", "AffineMap", "Shape", "WeightError", "Weighted", "Weightless", "broadcasts"]
+
 Shape = tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class WeightError:
-    """How far stored weights may be from the exact ones that the model's file defines.
-
-    Folding maps into each other rounds. With `W*`, `b*` exact, elementwise
-    `|W − W*| ≤ relative·|W| + absolute` wherever the map's pattern allows a nonzero,
-    and `|b − b*| ≤ bias`.
-    """
-
-    relative: float = 0.0
-    absolute: float = 0.0
-    bias: float = 0.0
-
-    @property
-    def is_exact(self) -> bool:
-        return self.relative == self.absolute == self.bias == 0.0
-
-
-EXACT = WeightError()
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,6 +40,13 @@ class AffineMap(ABC):
     bias: Tensor | None = field(default=None, kw_only=True)  # broadcasts to out_shape
     error: WeightError = field(default=EXACT, kw_only=True)
 
+    def __post_init__(self) -> None:
+        if self.bias is not None and not broadcasts(self.bias.shape, self.out_shape):
+            raise InvalidModel(
+                f"a bias of shape {tuple(self.bias.shape)} does not broadcast to the output shape "
+                f"{self.out_shape}; give one entry per output or per channel"
+            )
+
     @abstractmethod
     def _linear(self, z: Tensor) -> Tensor: ...
 
@@ -62,24 +55,35 @@ class AffineMap(ABC):
 
     @abstractmethod
     def abs(self) -> AffineMap:
-        """The map z ↦ |W| z, without bias."""
+        """The map z ↦ |W| z, without bias. (A chain stands for the product of its maps' |W|, which is no smaller.)"""
 
     @abstractmethod
     def sparse(self) -> csr_matrix:
         """W as a float64 matrix `[prod(out_shape), prod(in_shape)]`."""
 
     @abstractmethod
-    def to(self, dtype: torch.dtype, device: torch.device | None = None) -> Self: ...
+    def to(self, dtype: torch.dtype, device: torch.device | None = None) -> Self:
+        """The map in another dtype; what rounding loses is added to `error`."""
 
     @property
     @abstractmethod
     def fan_in(self) -> int:
-        """At most this many products are summed in an entry of W z."""
+        """At most this many nonzeros are in a row of W, and roundings behind an entry of W z."""
 
     @property
     @abstractmethod
     def fan_out(self) -> int:
-        """At most this many products are summed in an entry of Wᵀ ρ."""
+        """At most this many nonzeros are in a column of W, and roundings behind an entry of Wᵀ ρ."""
+
+    @property
+    def has_weights(self) -> bool:
+        """Whether W has a dtype."""
+        return True
+
+    @property
+    def selects(self) -> bool:
+        """Whether every row of W has at most one nonzero, and that is a 1."""
+        return False
 
     @property
     def in_size(self) -> int:
@@ -88,6 +92,11 @@ class AffineMap(ABC):
     @property
     def out_size(self) -> int:
         return prod(self.out_shape)
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The dtype of the weights; maps without weights follow their input."""
+        return torch.get_default_dtype() if self.bias is None else self.bias.dtype
 
     def linear(self, z: Tensor) -> Tensor:
         lead = z.shape[: z.ndim - len(self.in_shape)]
@@ -102,10 +111,10 @@ class AffineMap(ABC):
         return self._transpose(rho.reshape(-1, *self.out_shape)).reshape(*lead, *self.in_shape)
 
     def abs_linear(self, z: Tensor) -> Tensor:
-        return self.abs().linear(z)
+        return self._absolute.linear(z)
 
     def abs_transpose(self, rho: Tensor) -> Tensor:
-        return self.abs().transpose(rho)
+        return self._absolute.transpose(rho)
 
     def bias_dot(self, rho: Tensor) -> Tensor:
         """ρᵀ b, `[...]`."""
@@ -120,7 +129,80 @@ class AffineMap(ABC):
         unit[torch.arange(len(index), device=index.device), index] = 1.0
         return self.transpose(unit.reshape(-1, *self.out_shape))
 
+    def full_bias(self) -> Tensor | None:
+        """b as a tensor of `out_shape`."""
+        return None if self.bias is None else self.bias.expand(self.out_shape)
+
+    def without_bias(self) -> Self:
+        """z ↦ W z."""
+        if self.bias is None and self.error.bias == 0.0:
+            return self
+        return self.with_bias(None, 0.0)
+
+    def with_bias(self, bias: Tensor | None, error: float) -> Self:
+        """The same W with another b, known up to `error`."""
+        return replace(self, bias=bias, error=replace(self.error, bias=error))
+
+    @cached_property
+    def _absolute(self) -> AffineMap:
+        with torch.inference_mode(False):  # what is cached must not refuse autograd later
+            return self.abs()
+
+    def _bias_to(
+        self, dtype: torch.dtype, device: torch.device | None
+    ) -> tuple[Tensor | None, WeightError]:
+        """b in another dtype, and the map's error with what that loses."""
+        if self.bias is None:
+            return None, self.error
+        bias, _, _ = narrowed(self.bias, dtype)
+        lost = largest(self.bias.double() - bias.double())  # a difference to a rounding is exact
+        return bias.to(device), replace(self.error, bias=plus(self.error.bias, lost))
+
+
+@dataclass(frozen=True, eq=False)
+class Weighted(AffineMap):
+    """A map whose W is made of the entries of one tensor, each entry of W being one of them or 0."""
+
+    weight: Tensor
+
     @property
     def dtype(self) -> torch.dtype:
-        """The dtype of the weights; maps without weights follow their input."""
-        return torch.get_default_dtype() if self.bias is None else self.bias.dtype
+        return self.weight.dtype
+
+    def abs(self) -> Self:
+        return replace(self, weight=self.weight.abs(), bias=None, error=EXACT)
+
+    def to(self, dtype: torch.dtype, device: torch.device | None = None) -> Self:
+        bias, error = self._bias_to(dtype, device)
+        weight, relative, absolute = narrowed(self.weight, dtype)
+        # |W* − W'| ≤ r|W| + a + |W − W'|  and  |W| ≤ |W'| + |W − W'|
+        error = WeightError(
+            combined(error.relative, relative),
+            plus(error.absolute, absolute, times(error.relative, absolute)),
+            error.bias,
+        )
+        return replace(self, weight=weight.to(device), bias=bias, error=error)
+
+
+@dataclass(frozen=True, eq=False)
+class Weightless(AffineMap):
+    """A map whose W has no entries but 0 and 1, which needs no arithmetic beyond sums."""
+
+    @property
+    def has_weights(self) -> bool:
+        return False
+
+    def abs(self) -> Self:
+        return replace(self, bias=None, error=EXACT)
+
+    def to(self, dtype: torch.dtype, device: torch.device | None = None) -> Self:
+        bias, error = self._bias_to(dtype, device)
+        return replace(self, bias=bias, error=error)
+
+
+def broadcasts(shape: Shape, target: Shape) -> bool:
+    """Whether a tensor of `shape` broadcasts to `target` without enlarging it."""
+    if len(shape) > len(target):
+        return False
+    aligned = target[len(target) - len(shape) :]
+    return all(given in (1, wanted) for given, wanted in zip(shape, aligned, strict=True))
