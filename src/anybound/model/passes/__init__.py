@@ -1,0 +1,1 @@
+"""Passes: rewrites of a network that keep its function, one per file."""
