@@ -3,8 +3,8 @@
     z in [m − r, m + r]  ⇒  ẑ = Σ W z + b  in  Σ W m + b  ±  Σ |W| r
 
 rounded outwards: for f products in a row and E edges, every error of these lines is at most
-γ_{f+2E+16} (|W| (|m| + r) + |b|), to which the stored weights' own error is added. A ball is replaced
-by the smallest box around it.
+γ_{f+2E+16} (|W| (|m| + r) + |b|), to which the stored weights' own error is added. A ball is
+replaced by the smallest box around it.
 
 Shapes: intervals are `[D, 1, *shape_k]`.
 """

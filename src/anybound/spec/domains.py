@@ -1,4 +1,4 @@
-"""From a property's input sets (plain arrays) to domains, over which linear functions are minimised."""
+"""From a property's input sets, which are plain arrays, to domains of a network's inputs."""
 
 from __future__ import annotations
 

@@ -141,7 +141,7 @@ class Ball(Domain):
         v = uniform(*size) * 2 - 1
         v = v * (uniform(*size) < uniform(*size[:2], 1))
         length = self.radius.double() * (1.5 * uniform(*size[:2])).clamp(max=1)
-        scale = length / self.norm(v).clamp(min=torch.finfo(v.dtype).tiny)
+        scale = length / torch.where(v.any(-1), self.norm(v), 1.0)
         points = flat(self.center).double() + scale.unsqueeze(-1) * v
         return self.toward(
             self.center, points.reshape(*size[:2], *self.shape).to(self.center.dtype)

@@ -20,7 +20,7 @@ from anybound.model.domains.domain import flat
 from anybound.rounding import gamma, underflow, unit_roundoff
 
 _STEPS = 60  # of a root search that takes about six; a root that is missed only loosens the bound
-_CLOSE = 1e-10  # relative error of the squared norm; the bound loses about its square
+_CLOSE = 1e-13  # relative error of the squared norm; the bound loses about its square
 
 
 @dataclass(frozen=True, eq=False)
