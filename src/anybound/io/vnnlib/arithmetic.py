@@ -20,6 +20,7 @@ __all__ = ["Linear", "Scope", "Variable", "difference", "linear"]
 _NUMBER = re.compile(r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?(?P<exponent>\d+))?", re.ASCII)
 _VARIABLE = re.compile(r"(?P<kind>[XY])_(?P<index>0|[1-9]\d{0,8})", re.ASCII)
 _NOT_FINITE = re.compile(r"[-+]?(?:inf(?:inity)?|nan)", re.IGNORECASE)
+_ZERO, _ONE = Fraction(0), Fraction(1)
 _MAX_DIGITS = 1000
 _MAX_EXPONENT = 1000
 _MAX_BITS = 20_000
@@ -69,9 +70,9 @@ class Scope:
             return Linear({}, self._number(symbol))
         index = int(match["index"])
         if match["kind"] == "X" and index in self.inputs:
-            return Linear({Variable("X", index): Fraction(1)}, Fraction(0))
+            return Linear({Variable("X", index): _ONE}, _ZERO)
         if match["kind"] == "Y" and index in self.outputs:
-            return Linear({Variable("Y", index): Fraction(1)}, Fraction(0))
+            return Linear({Variable("Y", index): _ONE}, _ZERO)
         raise self.source.invalid(symbol.offset, f"{symbol.text} is used but not declared before")
 
     def _number(self, symbol: Symbol) -> Fraction:
@@ -121,8 +122,15 @@ def linear(node: Node, scope: Scope) -> Linear:
 
 
 def difference(left: Linear, right: Linear) -> Linear:
-    """left - right; may consume either."""
-    return _sum([left, _scaled(right, Fraction(-1))])
+    """left - right, made of `left`, which is used up."""
+    result = left.coefficients
+    for variable, factor in right.coefficients.items():
+        rest = result[variable] - factor if variable in result else -factor
+        if rest:
+            result[variable] = rest
+        else:
+            del result[variable]
+    return Linear(result, left.constant - right.constant if right.constant else left.constant)
 
 
 def _opened(form: Form, scope: Scope) -> _Call:
@@ -140,7 +148,7 @@ def _plus(values: list[Linear], _form: Form, _scope: Scope) -> Linear:
 
 def _minus(values: list[Linear], _form: Form, _scope: Scope) -> Linear:
     if len(values) == 1:
-        return _scaled(values[0], Fraction(-1))
+        return difference(Linear({}, _ZERO), values[0])
     return difference(values[0], _sum(values[1:]))
 
 
@@ -148,12 +156,12 @@ def _times(values: list[Linear], form: Form, scope: Scope) -> Linear:
     functions = [value for value in values if value.coefficients]
     if len(functions) > 1:
         raise scope.source.unsupported(form.offset, "a product of variables; expected linear terms")
-    factor = Fraction(1)
+    factor = _ONE
     for value in values:
         if not value.coefficients:
             factor *= value.constant
             _check_size(Linear({}, factor), form, scope)
-    return _scaled(functions[0] if functions else Linear({}, Fraction(1)), factor)
+    return _scaled(functions[0] if functions else Linear({}, _ONE), factor)
 
 
 def _divided(values: list[Linear], form: Form, scope: Scope) -> Linear:
@@ -184,9 +192,7 @@ def _sum(values: list[Linear]) -> Linear:
     for value in values:
         if value is not total:
             for variable, factor in value.coefficients.items():
-                total.coefficients[variable] = (
-                    total.coefficients.get(variable, Fraction(0)) + factor
-                )
+                total.coefficients[variable] = total.coefficients.get(variable, _ZERO) + factor
             total.constant += value.constant
     for variable in [v for v, factor in total.coefficients.items() if not factor]:
         del total.coefficients[variable]

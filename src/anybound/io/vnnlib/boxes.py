@@ -3,11 +3,12 @@
 Per side, the tightest exact border of each input is kept: a rational, or a decimal as the text of
 the file, which is the fastest exact form, as a `Decimal` compares exactly with a float. Then
 
-    lower = largest float64 <= border        inner_lower = smallest float64 >= border (> where strict)
+    lower = largest float64 <= border      inner_lower = smallest float64 >= border (> where strict)
 
 and likewise above. Terms that do not bound inputs on their own share one box; so do equal terms.
 """
 
+import operator
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -155,15 +156,17 @@ def _rounded(
     borders: list[Border], source: Source, *, inwards: float
 ) -> tuple[FloatArray, FloatArray]:
     """The float64 next to each border, outside and inside the interval (a float is its own)."""
-    exact = [Decimal(b.value) if isinstance(b.value, str) else b.value for b in borders]
     close = [float(b.value) if isinstance(b.value, str) else nearest(b.value) for b in borders]
-    below = np.array([d > f for d, f in zip(exact, close, strict=True)], dtype=bool)
-    above = np.array([d < f for d, f in zip(exact, close, strict=True)], dtype=bool)
-    strict = np.array([b.strict for b in borders], dtype=bool)
     floats = np.array(close, dtype=np.float64)
     if not np.isfinite(floats).all():
         worst = borders[int(np.argmin(np.isfinite(floats)))]
         raise source.invalid(worst.offset, "a bound beyond the range of float64")
+    exact = [Decimal(b.value) if isinstance(b.value, str) else b.value for b in borders]
+    # A float converts exactly to the type of its border; comparing two of a type is fastest.
+    same = [type(value)(number) for value, number in zip(exact, close, strict=True)]
+    below = np.fromiter(map(operator.gt, exact, same), dtype=bool, count=len(borders))
+    above = np.fromiter(map(operator.lt, exact, same), dtype=bool, count=len(borders))
+    strict = np.fromiter((b.strict for b in borders), dtype=bool, count=len(borders))
     # `floats` lies outside the interval where the border is further inwards.
     is_outside, is_inside = (below, above) if inwards > 0 else (above, below)
     outside = np.where(is_inside, np.nextafter(floats, -inwards), floats)

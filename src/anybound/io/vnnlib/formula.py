@@ -146,10 +146,10 @@ def _comparison(form: Form, positive: bool, scope: Scope) -> list[Leaf | None]:
 
 def _leaf(function: Linear, operator: str, offset: int, scope: Scope) -> Leaf | None:
     """The constraint function <= 0 (or >=, <, >)."""
-    sign = 1 if operator in ("<=", "<") else -1
     strict = operator in ("<", ">")
-    value = -sign * function.constant
-    terms = {variable: sign * c for variable, c in function.coefficients.items()}
+    if operator in (">=", ">"):
+        function = difference(Linear({}, Fraction(0)), function)
+    terms, value = function.coefficients, -function.constant
     if not terms:
         return None if value > 0 or (value == 0 and not strict) else Never(offset)
     inputs = [variable for variable in terms if variable.kind == "X"]
@@ -162,5 +162,6 @@ def _leaf(function: Linear, operator: str, offset: int, scope: Scope) -> Leaf | 
         raise scope.source.unsupported(offset, message)
     if inputs:
         factor = terms[inputs[0]]
-        return Bound(inputs[0].number, factor > 0, value / factor, strict, offset)
+        limit = value / factor if factor != 1 else value
+        return Bound(inputs[0].number, factor > 0, limit, strict, offset)
     return Row({variable.number: c for variable, c in terms.items()}, value, strict, offset)

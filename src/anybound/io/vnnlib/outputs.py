@@ -20,6 +20,8 @@ from anybound.spec.rounding import nearest
 __all__ = ["MAX_COEFFICIENTS", "Outputs"]
 
 MAX_COEFFICIENTS = 2**27  # of all distinct half-spaces together: 1 GiB
+_ONE = Fraction(1)
+_ALL_INTEGERS = 2**53  # up to here every integer is a float64
 
 
 class Outputs:
@@ -52,22 +54,26 @@ class Outputs:
         for k, row in enumerate(rows):
             scale = self._scale(row)
             for j, coefficient in row.coefficients.items():
-                matrix[k, j] = nearest(scale * coefficient)
-            exact.append(scale * row.value)
+                matrix[k, j] = nearest(coefficient if scale is _ONE else scale * coefficient)
+            exact.append(row.value if scale is _ONE else scale * row.value)
             if math.isinf(nearest(exact[-1])):
                 raise self._source.invalid(row.offset, "a bound beyond the range of float64")
         return HalfSpaces.rounded(matrix, tuple(exact), tuple(row.strict for row in rows))
 
     def _scale(self, row: Row) -> Fraction:
         """A positive factor that makes every coefficient of the row a float64."""
-        integers = math.lcm(*(c.denominator for c in row.coefficients.values()))
-        for scale in (Fraction(1), Fraction(integers)):
-            if all(_is_float(scale * c) for c in row.coefficients.values()):
-                return scale
+        coefficients = row.coefficients.values()
+        if all(map(_is_float, coefficients)):
+            return _ONE
+        scale = Fraction(math.lcm(*(c.denominator for c in coefficients)))
+        if all(_is_float(scale * c) for c in coefficients):
+            return scale
         message = "the coefficients of this row are no float64, not even times their denominator"
         raise self._source.unsupported(row.offset, message)
 
 
 def _is_float(value: Fraction) -> bool:
+    if value.denominator == 1 and abs(value.numerator) <= _ALL_INTEGERS:
+        return True
     close = nearest(value)
     return math.isfinite(close) and Fraction(close) == value

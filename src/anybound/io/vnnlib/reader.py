@@ -28,11 +28,13 @@ _PLAIN = re.compile(
             ( [-+]? \d{1,40} (?:\.\d{0,40})? (?:[eE][-+]?\d{1,3})? ) \s* \) \s* \)
       | \( \s* declare-const \s+ ([XY])_(0|[1-9]\d{0,8}) \s+ Real \s* \)
       | ;[^\n]*
+      | (\S)  # anything else
+      | \Z
     )
     """,
     re.ASCII | re.VERBOSE,
 )
-_BOUND, _DECLARATION = 3, 5  # the last group of either form
+_BOUND, _DECLARATION, _OTHER = 3, 5, 6  # the last group of each form
 _IGNORED = ("set-logic", "set-info", "set-option", "check-sat", "get-model", "exit")
 _VERSION_2 = ("vnnlib-version", "declare-network")
 
@@ -58,28 +60,30 @@ class _Reader:
 
     def read_plain(self, position: int) -> int:
         """Read plain statements up to the first of another form; where that begins."""
-        text, match_at = self.scope.source.text, _PLAIN.match
+        text = self.scope.source.text
         sides = {"<": self.borders.upper, ">": self.borders.lower}
         declared = {"X": self.scope.inputs, "Y": self.scope.outputs}
         inputs = self.scope.inputs
-        while (match := match_at(text, position)) is not None:
-            if match.lastindex == _BOUND:
+        for match in _PLAIN.finditer(text, position):
+            form = match.lastindex
+            if form == _BOUND:
                 relation, digits, value = match.group(1, 2, 3)
                 index, border = int(digits), Border(value, False, match.start(1))
                 if index not in inputs:
-                    return position
+                    return match.start()
                 if index in sides[relation]:
                     self.borders.add(index, border, upper=relation == "<")
                 else:
                     sides[relation][index] = border
-            elif match.lastindex == _DECLARATION:
+            elif form == _DECLARATION:
                 kind, digits = match.group(4, 5)
                 index = int(digits)
                 if index in declared[kind]:
-                    return position
+                    return match.start()
                 declared[kind][index] = match.start(4)
-            position = match.end()
-        return position
+            elif form == _OTHER:
+                return match.start()
+        return len(text)
 
     def read_statement(self, position: int) -> int | None:
         """Read one statement of any form; where it ends, None at the end of the text."""
