@@ -1,5 +1,6 @@
 """Affine maps: z ↦ W z + b with exact adjoints, one kind per file."""
 
+from anybound.model.affine.add import add
 from anybound.model.affine.chain import Chain
 from anybound.model.affine.conv import Conv
 from anybound.model.affine.conv_transpose import ConvTranspose
@@ -26,6 +27,7 @@ __all__ = [
     "Shape",
     "Sum",
     "WeightError",
+    "add",
     "average_pool",
     "compose",
 ]

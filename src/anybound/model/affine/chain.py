@@ -1,18 +1,22 @@
 """Maps applied one after the other:  W = W_m ⋯ W_2 W_1.
 
-`composed_error` and `composed_bias` bound what a composition loses. With |W_i* − W_i| ≤ r_i |W_i| + a_i P_i, where
-P_i is the 0/1 pattern of W_i,
+`composed_error` and `composed_bias` bound what a composition loses. Where P_i is the 0/1 pattern of
+W_i and |W_i* − W_i| ≤ r_i |W_i| + a_i P_i,
 
-    |W_2* W_1* − W_2 W_1| ≤ |W_2* − W_2| |W_1*| + |W_2| |W_1* − W_1|
-                          ≤ (r_2 |W_2| + a_2 P_2) ((1 + r_1) |W_1| + a_1 P_1) + |W_2| (r_1 |W_1| + a_1 P_1)
-                          = (r_1 + r_2 + r_1 r_2) |W_2||W_1|
-                            + a_1 (1 + r_2) |W_2| P_1 + a_2 (1 + r_1) P_2 |W_1| + a_1 a_2 P_2 P_1
+    |W_2* W_1* − W_2 W_1|
+      ≤ |W_2* − W_2| |W_1*| + |W_2| |W_1* − W_1|
+      ≤ (r_2 |W_2| + a_2 P_2) ((1 + r_1) |W_1| + a_1 P_1) + |W_2| (r_1 |W_1| + a_1 P_1)
+      = (r_1 + r_2 + r_1 r_2) |W_2||W_1|
+        + a_1 (1 + r_2) |W_2| P_1 + a_2 (1 + r_1) P_2 |W_1| + a_1 a_2 P_2 P_1
 
-An entry of |W_2| P_1 is at most the largest row sum of |W_2|, one of P_2 |W_1| the largest column sum of |W_1|, and
-one of P_2 P_1 at most the smaller of the counts in a row of P_2 and a column of P_1. The relative part refers to
-|W_2||W_1| ≥ |W_2 W_1|, which is what the chain's `abs` stands for: intervals go through a chain map by map.
+An entry of |W_2| P_1 is at most the largest row sum of |W_2|, one of P_2 |W_1| the largest column
+sum of |W_1|, and one of P_2 P_1 at most the smaller of the counts in a row of P_2 and a column of
+P_1. The relative part refers to |W_2||W_1| ≥ |W_2 W_1|, which is what the chain's `abs` stands for:
+intervals go through a chain map by map.
 
-For b = W_2 b_1 + b_2 with |b_i* − b_i| ≤ β_i:   |b* − b| ≤ |W_2*| β_1 + |W_2* − W_2| |b_1| + β_2 + rounding.
+For b = W_2 b_1 + b_2 with |b_i* − b_i| ≤ β_i:
+
+    |b* − b| ≤ |W_2*| β_1 + |W_2* − W_2| |b_1| + β_2 + rounding
 """
 
 from __future__ import annotations
@@ -20,6 +24,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
+from itertools import pairwise
 from math import prod
 from typing import TYPE_CHECKING, Self
 
@@ -27,10 +32,11 @@ import torch
 from torch import Tensor
 
 from anybound.errors import InvalidModel
-from anybound.model.affine.map import EXACT, AffineMap, WeightError
+from anybound.model.affine.map import AffineMap, WeightError
 from anybound.model.affine.rounding import largest, rounded_product, two_sum
 from anybound.model.affine.scale import Scale
-from anybound.model.affine.weight_error import TINY, combined, gamma, plus, times
+from anybound.model.affine.weight_error import combined, plus, times
+from anybound.rounding import gamma, underflow
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
@@ -46,7 +52,7 @@ class Chain(AffineMap):
     def of(cls, *maps: AffineMap) -> Chain:
         """Applies float64 maps in this order, biases included."""
         bias, lost = maps[0].bias, maps[0].error.bias
-        for first, second in zip(maps, maps[1:], strict=False):
+        for first, second in pairwise(maps):
             check_composable(second, first)
             bias, lost = composed_bias(second, bias, lost)
         return cls.linear_of(maps).with_bias(bias, lost)
@@ -94,6 +100,12 @@ class Chain(AffineMap):
             rows = m.transpose(rows)
         return rows
 
+    def rows_error(self, index: Tensor) -> Tensor:
+        size = self._absolute.rows(index)  # rows of |W_m| ⋯ |W_1|, to which both errors refer
+        relative = gamma(self.fan_out, size.dtype) + self.error.relative
+        lost = self.error.absolute + underflow(self.fan_out, size.dtype)
+        return size * (1.001 * relative) + lost
+
     def to(self, dtype: torch.dtype, device: torch.device | None = None) -> Self:
         bias, error = self._bias_to(dtype, device)
         moved = Chain.linear_of([m.to(dtype, device) for m in self.maps])
@@ -125,20 +137,18 @@ def parts_of(m: AffineMap) -> tuple[AffineMap, ...]:
 
 
 def check_composable(second: AffineMap, first: AffineMap) -> None:
-    """Refuses shapes that do not meet, and weights that have left float64 (whose rounding the bounds presume)."""
+    """Refuses shapes that do not meet, and weights that are not float64 (as the bounds presume)."""
     if first.out_shape != second.in_shape:
         raise InvalidModel(
             f"a map to {first.out_shape} cannot be followed by a map from {second.in_shape}"
         )
     for m in (first, second):
         if (m.has_weights or m.bias is not None) and m.dtype != torch.float64:
-            raise InvalidModel(
-                f"a map in {m.dtype} cannot be composed; do it in float64, then convert"
-            )
+            raise InvalidModel(f"a map in {m.dtype} cannot be composed; compose it first")
 
 
 def composed_error(second: AffineMap, first: AffineMap) -> WeightError:
-    """What W_2 W_1, applied one after the other, may differ from the exact product (the formula above)."""
+    """How far W_2 W_1, not multiplied out, may be from the exact product."""
     r1, a1 = first.error.relative, first.error.absolute
     r2, a2 = second.error.relative, second.error.absolute
     absolute = plus(
@@ -172,13 +182,13 @@ def composed_bias(
 def largest_row_sum(m: AffineMap) -> float:
     """max_i Σ_j |W_ij|, rounded up."""
     ones = torch.ones(m.in_shape, dtype=torch.float64)
-    return times(largest(_wide_abs(m).linear(ones)), 1.0 + gamma(m.fan_in))
+    return times(largest(_wide_abs(m).linear(ones)), 1.0 + gamma(m.fan_in, torch.float64))
 
 
 def largest_column_sum(m: AffineMap) -> float:
     """max_j Σ_i |W_ij|, rounded up."""
     ones = torch.ones(m.out_shape, dtype=torch.float64)
-    return times(largest(_wide_abs(m).transpose(ones)), 1.0 + gamma(m.fan_out))
+    return times(largest(_wide_abs(m).transpose(ones)), 1.0 + gamma(m.fan_out, torch.float64))
 
 
 def _pushed(second: AffineMap, bias: Tensor) -> tuple[Tensor, float]:
@@ -189,16 +199,16 @@ def _pushed(second: AffineMap, bias: Tensor) -> tuple[Tensor, float]:
     pushed = second.linear(bias.expand(second.in_shape))
     if second.selects:
         return pushed, 0.0
-    terms = float(second.fan_in)
     return pushed, plus(
-        times(gamma(second.fan_in), _largest_pushed(second, bias)), times(terms, TINY)
+        times(gamma(second.fan_in, torch.float64), _largest_pushed(second, bias)),
+        underflow(second.fan_in, torch.float64),
     )
 
 
 def _largest_pushed(second: AffineMap, bias: Tensor) -> float:
     """max (|W_2| |b|), rounded up."""
     pushed = _wide_abs(second).linear(bias.abs().expand(second.in_shape))
-    return times(largest(pushed), 1.0 + gamma(second.fan_in))
+    return times(largest(pushed), 1.0 + gamma(second.fan_in, torch.float64))
 
 
 def _wide_abs(m: AffineMap) -> AffineMap:

@@ -2,9 +2,10 @@
 
     (W z)[o, t] = Σ_{c, k} weight[o, c, k] · z[c, s·t + d·k − p]        (z is 0 outside its shape)
 
-Shapes: weight `[O, C/groups, *K]`, in_shape `[C, *I]`, out_shape `[O, *T]`; stride s, dilation d and the padding
-before, p, per spatial axis. Padding may be asymmetric, and negative where it crops. The adjoint is exact for
-every size: entries of z that no window reaches get 0. It has several forms, see `forms`.
+Shapes: weight `[O, C/groups, *K]`, in_shape `[C, *I]`, out_shape `[O, *T]`; stride s, dilation d
+and the padding before, p, per spatial axis. Padding may be asymmetric, and negative where it crops.
+The adjoint is exact for every size: entries of z that no window reaches get 0. It has several
+forms, see `forms`.
 """
 
 from __future__ import annotations
@@ -128,7 +129,7 @@ class Conv(Weighted):
         return len(self.weight) // self.groups * prod(taps)
 
     def _entries(self, index: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """What is in the rows with these flat indices, row by row: (number of the row, column, weight)."""
+        """What is in the rows with these flat indices: row (ascending from 0), column, weight."""
         device, axes = index.device, len(self.out_shape)
         o, *position = torch.unravel_index(index, self.out_shape)
         channel = torch.arange(self.weight.shape[1], device=device)
@@ -162,7 +163,7 @@ def check_kernel(weight: Tensor, groups: int) -> None:
     """Refuses kernels that no convolution has."""
     if weight.ndim - 2 not in _CONV:
         raise InvalidModel(
-            f"convolutions have 1, 2 or 3 spatial axes, but the kernel has shape {tuple(weight.shape)}"
+            f"a convolution has 1, 2 or 3 spatial axes, not a kernel of {tuple(weight.shape)}"
         )
     if groups < 1 or len(weight) % groups:
         raise InvalidModel(f"{len(weight)} channels do not divide into {groups} groups")
@@ -175,7 +176,7 @@ def tuple2(pair: Sequence[int]) -> tuple[int, int]:
 
 
 def _on_axis(coordinate: Tensor, axis: int, axes: int) -> Tensor:
-    """`[m, size]` as `[m, 1, …, size, …, 1]` with `size` on that axis of the `axes` after the first."""
+    """`[m, size]` as `[m, 1, …, size, …, 1]`, `size` on that one of the axes after the first."""
     shape = [1] * axes
     shape[axis] = coordinate.shape[1]
     return coordinate.reshape(len(coordinate), *shape)

@@ -1,4 +1,4 @@
-"""Transposed convolution: the adjoint of a convolution, its *twin*, that goes from the result's shape to the input's.
+"""Transposed convolution, the adjoint of a convolution (its *twin*) from out_shape to in_shape:
 
     (W z)[c, i] = Σ { weight[o, c, k] · z[o, t] : s·t + d·k = i + p }
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class ConvTranspose(AffineMap):
-    """z ↦ twinᵀ z + b; build it with `ConvTranspose.of`. `error` speaks of the twin's weights too."""
+    """z ↦ twinᵀ z + b; build it with `ConvTranspose.of`. `error` is about the twin's weights."""
 
     twin: Conv
 
@@ -43,17 +43,17 @@ class ConvTranspose(AffineMap):
         groups: int = 1,
         error: WeightError = EXACT,
     ) -> ConvTranspose:
-        """The transposed convolution of a tensor `[C_in, *T]`; `bias` is `[C_out]` or broadcasts."""
+        """Transposed convolution of a tensor `[C_in, *T]`; `bias` is `[C_out]` or broadcasts."""
         spatial = weight.ndim - 2
         check_kernel(weight, groups)
         if len(in_shape) != spatial + 1 or in_shape[0] != len(weight):
             raise InvalidModel(
-                f"a transposed kernel of shape {tuple(weight.shape)} needs an input of {len(weight)} "
-                f"channels and {spatial} more axes, not {in_shape}"
+                f"a transposed kernel of shape {tuple(weight.shape)} needs an input of "
+                f"{len(weight)} channels and {spatial} more axes, not {in_shape}"
             )
         pairs = [(pads, pads)] * spatial if isinstance(pads, int) else list(pads)
         extra = [output_padding] * spatial if isinstance(output_padding, int) else output_padding
-        # The twin must have exactly T windows, so what `output_padding` adds is cropped from its end.
+        # The twin must have exactly T windows: what `output_padding` adds is beyond its last one.
         ends = [(before, after - more) for (before, after), more in zip(pairs, extra, strict=True)]
         strides, dilations = per_axis(stride, spatial), per_axis(dilation, spatial)
         out = tuple(

@@ -1,6 +1,6 @@
 """A matrix applied to the last axis:  (W z)[…, o] = Σ_i weight[o, i] · z[…, i].
 
-Shapes: weight `[o, i]`, in_shape `[*lead, i]`, out_shape `[*lead, o]`, bias broadcasting to out_shape.
+Shapes: weight `[o, i]`, in_shape `[*lead, i]`, out_shape `[*lead, o]`.
 """
 
 from __future__ import annotations

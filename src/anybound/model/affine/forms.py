@@ -4,11 +4,12 @@
 
 **Transposed** is PyTorch's `conv_transpose`, on CPUs often several times slower than its twin.
 
-**Phases** (sub-pixel): write i + p = s·q + f and d·k = s·m + f' with 0 ≤ f, f' < s. The sum is over f' = f and
-t = q − m, so every phase f of the result is a convolution of ρ with stride 1; all of them together are one, with
-s times as many channels and kernel length M + 1, M = max m. What remains is to shuffle the phases into their
-places, **Phases** by one permutation and **Interleaved** by one strided write per phase.
-Where s = 1 there is one phase and nothing to shuffle: it is the convolution with the flipped kernel.
+**Phases** (sub-pixel): write i + p = s·q + f and d·k = s·m + f' with 0 ≤ f, f' < s. The sum is
+over f' = f and t = q − m, so every phase f of the result is a convolution of ρ with stride 1; all
+of them together are one, with s times as many channels and kernel length M + 1, M = max m. What
+remains is to shuffle the phases into their places: **Phases** by one permutation, **Interleaved**
+by one strided write per phase. Where s = 1 there is one phase and nothing to shuffle: it is the
+convolution with the flipped kernel.
 
 **Columns** is one matrix product and `fold`, its sums over overlapping windows.
 """
@@ -33,12 +34,14 @@ _TRANSPOSED = {
     2: functional.conv_transpose2d,
     3: functional.conv_transpose3d,
 }
+Index = tuple[slice | int, ...]
+_ALL = slice(None)
 MOST_WASTE = 4.0  # a phase form may do this many times the multiplications that are needed
 MOST_PHASES = 16
 
 
 def adjoint_forms(conv: Conv) -> tuple[Form, ...]:
-    """The forms worth trying, the likely winner first; each maps `[N, *out_shape]` to `[N, *in_shape]`."""
+    """The forms worth trying, the likely winner first: `[N, *out_shape]` to `[N, *in_shape]`."""
     forms: list[Form] = []
     axes = tuple(PhaseAxis.of(conv, axis) for axis in range(len(conv.kernel)))
     waste = prod(a.stride * a.taps for a in axes) / prod(conv.kernel)
@@ -129,14 +132,17 @@ class PhaseAxis:
 
 def phase_weight(conv: Conv, axes: tuple[PhaseAxis, ...]) -> Tensor:
     """The kernel `[groups · ∏s · C/groups, O/groups, *taps]` of all phases at once."""
-    grouped = conv.weight.unflatten(0, (conv.groups, -1)).transpose(1, 2)  # [G, C/G, O/G, *K]
+    kernel = conv.weight.reshape(conv.groups, -1, *conv.weight.shape[1:])
+    grouped = kernel.transpose(1, 2)  # [G, C/G, O/G, *K]
     groups, channels, outputs = grouped.shape[:3]
     strides, taps = [a.stride for a in axes], [a.taps for a in axes]
     weight = grouped.new_zeros(groups, *strides, channels, outputs, *taps)
     for k in product(*(range(size) for size in conv.kernel)):
         places = [a.place[j] for a, j in zip(axes, k, strict=True)]
-        phase, position = zip(*places, strict=True)
-        weight[:, *phase, :, :, *position] = grouped[:, :, :, *k]
+        phase, position = [f for f, _ in places], [tap for _, tap in places]
+        into: Index = (_ALL, *phase, _ALL, _ALL, *position)
+        taken: Index = (_ALL, _ALL, _ALL, *k)
+        weight[into] = grouped[taken]
     return weight.reshape(-1, outputs, *taps)
 
 
@@ -160,7 +166,8 @@ class Phases:
             out = out.permute(0, 1, n + 2, *order)
         sizes = [a.stride * a.length for a in self.axes]
         out = out.reshape(len(rho), self.conv.in_shape[0], *sizes)
-        return out[..., *(slice(a.crop, a.crop + a.size) for a in self.axes)]
+        inside = [slice(a.crop, a.crop + a.size) for a in self.axes]
+        return out[(_ALL, _ALL, *inside)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,17 +180,13 @@ class Interleaved(Phases):
 
     def __call__(self, rho: Tensor) -> Tensor:
         phases = all_phases(self, rho)
-        out = rho.new_empty(
-            len(rho),
-            self.conv.groups,
-            phases.shape[-1 - len(self.axes)],
-            *(a.size for a in self.axes),
-        )
+        channels, sizes = phases.shape[-1 - len(self.axes)], [a.size for a in self.axes]
+        out = rho.new_empty(len(rho), self.conv.groups, channels, *sizes)
         for f in product(*(range(a.stride) for a in self.axes)):
-            pairs = [a.targets(phase) for a, phase in zip(self.axes, f, strict=True)]
-            out[..., *(into for into, _ in pairs)] = phases[
-                :, :, *f, :, *(taken for _, taken in pairs)
-            ]
+            targets = [a.targets(phase) for a, phase in zip(self.axes, f, strict=True)]
+            into: Index = (_ALL, _ALL, _ALL, *(place for place, _ in targets))
+            taken: Index = (_ALL, _ALL, *f, _ALL, *(part for _, part in targets))
+            out[into] = phases[taken]
         return out.reshape(len(rho), *self.conv.in_shape)
 
 
@@ -193,12 +196,11 @@ def all_phases(form: Phases, rho: Tensor) -> Tensor:
     if any(before != after or before < 0 for before, after in (a.pads for a in form.axes)):
         sides = [side for a in reversed(form.axes) for side in a.pads]
         rho, padding = functional.pad(rho, sides), [0] * len(padding)
-    dilation = [a.dilation for a in form.axes]
-    groups = form.conv.groups
+    dilation, groups = [a.dilation for a in form.axes], form.conv.groups
     out = _CONV[len(padding)](rho, form.weight, None, 1, padding, dilation, groups)
-    return out.reshape(
-        len(rho), groups, *(a.stride for a in form.axes), -1, *(a.length for a in form.axes)
-    )
+    strides, lengths = [a.stride for a in form.axes], [a.length for a in form.axes]
+    channels = form.conv.in_shape[0] // groups
+    return out.reshape(len(rho), groups, *strides, channels, *lengths)
 
 
 @dataclass(frozen=True, eq=False)
@@ -213,13 +215,6 @@ class Columns:
         return "columns"
 
     def __call__(self, rho: Tensor) -> Tensor:
-        conv = self.conv
-        padding = [before for before, _ in conv.pads]
-        return functional.fold(
-            self.weight @ rho.flatten(2),
-            conv.in_shape[1:],
-            conv.kernel,
-            conv.dilation,
-            padding,
-            conv.stride,
-        )
+        conv, padding = self.conv, tuple(before for before, _ in self.conv.pads)
+        columns, size = self.weight @ rho.flatten(2), conv.in_shape[1:]
+        return functional.fold(columns, size, conv.kernel, conv.dilation, padding, conv.stride)

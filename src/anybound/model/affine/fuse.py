@@ -1,14 +1,15 @@
 """Composing maps into fewer maps, where the result is exact or cheaper.
 
-`compose(second, first)` is z ↦ second(first(z)). A pair merges into one map when one multiplication per weight does
-it (a scale into a dense map, a convolution or another scale), when only indices or pads are involved, or when a dense
-product saves multiplications; otherwise the maps stay a `Chain`. A scale before a reshape moves behind it, where it
-may meet a dense map.
+`compose(second, first)` is z ↦ second(first(z)). A pair merges into one map when one multiplication
+per weight does it (a scale into a dense map, a convolution or another scale), when only indices or
+pads are involved, or when a dense product saves multiplications; otherwise the maps stay a `Chain`.
+A scale before a reshape moves behind it, where it may meet a dense map.
 
-For one product per weight, with |W_i* − W_i| ≤ r_i |W_i| + a_i and p = fl(w_2 w_1), |w_2 w_1 − p| ≤ u|p| + t:
+For one product per weight, p = fl(w_2 w_1) with |w_2 w_1 − p| ≤ u|p| + t, and factors known up to
+|w_i* − w_i| ≤ r_i |w_i| + a_i, let r = (1 + r_2)(1 + r_1) − 1. Then
 
-    |w_2* w_1* − p| ≤ (r_2 ⊕ r_1)|w_2 w_1| + (1 + r_1) a_2 |w_1| + (1 + r_2) a_1 |w_2| + a_1 a_2 + u|p| + t
-    |w_2 w_1| ≤ (1 + u)|p| + t             with r_2 ⊕ r_1 = (1 + r_2)(1 + r_1) − 1
+    |w_2* w_1* − p| ≤ r|w_2 w_1| + (1 + r_1) a_2 |w_1| + (1 + r_2) a_1 |w_2| + a_1 a_2 + u|p| + t
+    |w_2 w_1| ≤ (1 + u)|p| + t
 
 where u = t = 0 when every product is found to be exact.
 """
@@ -36,7 +37,8 @@ from anybound.model.affine.map import AffineMap, Shape, Weighted, WeightError
 from anybound.model.affine.rounding import largest, rounded_product
 from anybound.model.affine.scale import Scale
 from anybound.model.affine.structural import Gather, Identity, Pad, Permute, Reshape
-from anybound.model.affine.weight_error import EXACT, TINY, combined, gamma, plus, times
+from anybound.model.affine.weight_error import EXACT, combined, plus, times
+from anybound.rounding import gamma, underflow
 
 Parts = tuple[AffineMap, ...]  # applied one after the other, the first one first
 Move = Reshape | Permute | Gather
@@ -216,11 +218,15 @@ def _merge_dense(second: Dense, first: Dense) -> Dense | None:
     if outputs * inputs > hidden * (outputs + inputs):
         return None
     weight = second.weight @ first.weight
-    bound = times(largest(second.weight.abs() @ first.weight.abs()), 1.0 + gamma(hidden + 1))
+    bound = times(
+        largest(second.weight.abs() @ first.weight.abs()), 1.0 + gamma(hidden + 1, torch.float64)
+    )
     both = composed_error(second, first)
     # The sums may cancel, so what is relative to |W_2||W_1| is absolute for the product.
     absolute = plus(
-        both.absolute, times(plus(both.relative, gamma(hidden)), bound), times(hidden, TINY)
+        both.absolute,
+        times(plus(both.relative, gamma(hidden, torch.float64)), bound),
+        underflow(hidden, torch.float64),
     )
     error = WeightError(absolute=absolute)
     return replace(first, out_shape=second.out_shape, weight=weight, error=error)

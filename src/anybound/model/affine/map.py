@@ -26,14 +26,22 @@ from anybound.model.affine.weight_error import EXACT, WeightError, combined, plu
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
-__all__ = ["EXACT", "AffineMap", "Shape", "WeightError", "Weighted", "Weightless", "broadcasts"]
+__all__ = [
+    "EXACT",
+    "AffineMap",
+    "Shape",
+    "WeightError",
+    "Weighted",
+    "Weightless",
+    "broadcasts",
+]
 
 Shape = tuple[int, ...]
 
 
 @dataclass(frozen=True, eq=False)
 class AffineMap(ABC):
-    """z ↦ W z + b. Sub-classes implement the underscored methods on one leading axis `[N, *shape]`."""
+    """z ↦ W z + b. Kinds implement the underscored methods on one leading axis `[N, *shape]`."""
 
     in_shape: Shape
     out_shape: Shape
@@ -55,7 +63,7 @@ class AffineMap(ABC):
 
     @abstractmethod
     def abs(self) -> AffineMap:
-        """The map z ↦ |W| z, without bias. (A chain stands for the product of its maps' |W|, which is no smaller.)"""
+        """The map z ↦ |W| z, without bias; for a chain, the product of its maps' |W|."""
 
     @abstractmethod
     def sparse(self) -> csr_matrix:
@@ -68,12 +76,12 @@ class AffineMap(ABC):
     @property
     @abstractmethod
     def fan_in(self) -> int:
-        """At most this many nonzeros are in a row of W, and roundings behind an entry of W z."""
+        """At least the nonzeros in a row of W, and the roundings behind an entry of W z."""
 
     @property
     @abstractmethod
     def fan_out(self) -> int:
-        """At most this many nonzeros are in a column of W, and roundings behind an entry of Wᵀ ρ."""
+        """At least the nonzeros in a column of W, and the roundings behind an entry of Wᵀ ρ."""
 
     @property
     def has_weights(self) -> bool:
@@ -129,9 +137,9 @@ class AffineMap(ABC):
         unit[torch.arange(len(index), device=index.device), index] = 1.0
         return self.transpose(unit.reshape(-1, *self.out_shape))
 
-    def full_bias(self) -> Tensor | None:
-        """b as a tensor of `out_shape`."""
-        return None if self.bias is None else self.bias.expand(self.out_shape)
+    def rows_error(self, index: Tensor) -> Tensor:
+        """At least |rows(index) − the exact rows|, `[len(index), *in_shape]`."""
+        return self.rows(index).abs() * (1.001 * self.error.relative) + self.error.absolute
 
     def without_bias(self) -> Self:
         """z ↦ W z."""
@@ -161,7 +169,7 @@ class AffineMap(ABC):
 
 @dataclass(frozen=True, eq=False)
 class Weighted(AffineMap):
-    """A map whose W is made of the entries of one tensor, each entry of W being one of them or 0."""
+    """A map whose W is made of one tensor: each entry of W is one of its entries, or 0."""
 
     weight: Tensor
 

@@ -2,14 +2,14 @@
 
     (W z)[c, t] = Σ_k z[c, s·t + d·k − p] / count(t)
 
-`count(t)` is the number of positions of the window inside the input, or inside the padded input where padding
-counts; what `ceil_mode` adds beyond the padding never counts. A window that would start beyond it is dropped.
+`count(t)` is the number of positions of the window inside the input, or inside the padded input
+where padding counts; what `ceil_mode` adds beyond the padding never counts. A window that would
+start beyond the input and the padding before it is dropped.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from math import prod
 
 import torch
@@ -52,26 +52,25 @@ def average_pool(
 
 
 def _excess(size: int, before: int, after: int, reach: int, stride: int) -> int:
-    """How much padding one more, incomplete window needs; 0 where it would start beyond the input."""
+    """The padding of one more, incomplete window; 0 where it would start beyond the input."""
     missing = -(size + before + after - reach) % stride
     start = size + before + after + missing - reach
     return missing if start < size + before else 0
 
 
 def _counts(sums: Conv, counted: Sequence[tuple[int, int]]) -> Tensor:
-    """`[1, *T]`: how many positions of each window lie in the input enlarged by `counted`; one number if equal."""
-    inner = [
+    """`[1, *T]`: how much of each window is in the input and `counted`; one number if all is."""
+    pads = [
         (before - more, after - less)
         for (before, after), (more, less) in zip(sums.pads, counted, strict=True)
     ]
-    size = (
-        1,
-        *(n + more + less for n, (more, less) in zip(sums.in_shape[1:], counted, strict=True)),
+    size = [n + sum(more) for n, more in zip(sums.in_shape[1:], counted, strict=True)]
+    one_channel = Conv.of(
+        (1, *size), sums.weight[:1], stride=sums.stride, pads=pads, dilation=sums.dilation
     )
-    one_channel = replace(sums, in_shape=size, weight=sums.weight[:1], pads=tuple(inner), groups=1)
-    count = one_channel._linear(torch.ones(1, *size, dtype=torch.float64))[0]
+    count = one_channel.linear(torch.ones(one_channel.in_shape, dtype=torch.float64))
     same = bool((count == prod(sums.kernel)).all())
-    return count[:1, ...].flatten()[:1].reshape([1] * count.ndim) if same else count
+    return count.reshape(-1)[0] if same else count
 
 
 def _error_of_inverse(count: Tensor) -> WeightError:

@@ -1,8 +1,9 @@
 """Equal functions of a tensor, of which the fastest is found out while they are used.
 
-Which form of a map is the fastest depends on shape, batch size, dtype and machine. Every call has to be answered
-anyway, so the first calls of each batch size are answered by one form after the other, and timed; forms that are
-hopeless drop out, and after `ROUNDS` rounds the best one answers. No call is made only to measure.
+Which form of a map is the fastest depends on shape, batch size, dtype and machine. Every call has
+to be answered anyway, so the first calls of each batch size are answered by one form after another,
+and timed; hopeless forms drop out, and after `ROUNDS` rounds the best one answers. No call is made
+only to measure.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ class Form(Protocol):
     @property
     def name(self) -> str: ...
 
-    def __call__(self, x: Tensor) -> Tensor: ...
+    def __call__(self, x: Tensor, /) -> Tensor: ...
 
 
 @dataclass

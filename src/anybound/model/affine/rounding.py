@@ -2,7 +2,7 @@
 
     a + b = s + e  with s = fl(a + b) (Knuth),     a·b = p + e  with p = fl(a·b) (Dekker)
 
-so that a fused weight is called exact when it is: multiplications by powers of two, by 0 and 1, products of
+so that a fused weight is called exact when it is: a product with a power of two, with 0 or 1, of
 two float32 numbers. Inputs are float64.
 """
 
@@ -54,10 +54,10 @@ def narrowed(weight: Tensor, dtype: torch.dtype) -> tuple[Tensor, float, float]:
     info = torch.finfo(dtype)
     if not bool(back.isfinite().all()):
         raise InvalidModel(
-            f"a weight of size {largest(weight):.3g} is beyond the range of {dtype} (up to {info.max:.3g}); "
+            f"a weight of {largest(weight):.3g} is beyond {info.max:.3g}, the range of {dtype}; "
             "compute in float64"
         )
-    # w' = w / (1 + δ) with |δ| ≤ eps/2; where w' is subnormal, half of the constant spacing instead.
+    # w' = w / (1 + δ) with |δ| ≤ eps/2; where w' is subnormal, half of its constant spacing.
     normal = back.abs() >= info.tiny
     relative = info.eps / 2 if bool((lost & normal).any()) else 0.0
     absolute = info.tiny * info.eps / 2 if bool((lost & ~normal).any()) else 0.0

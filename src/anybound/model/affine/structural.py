@@ -1,13 +1,13 @@
 """Maps that move, repeat or add entries, all of whose weights are 0 or 1.
 
-| map      | W z                                           | covers                                          |
-|----------|-----------------------------------------------|-------------------------------------------------|
-| Identity | z                                             | Dropout, Cast                                   |
-| Reshape  | z in another shape                            | Flatten, Squeeze, Unsqueeze                     |
-| Permute  | z with its axes permuted                      | Transpose                                       |
-| Gather   | z.flatten()[index], `index` of out_shape      | Slice, Split, Flip, Expand, Tile, nearest Resize |
-| Pad      | z amid zeros, or cropped where pads < 0       | Pad, Concat (`Pad.embed`)                       |
-| Sum      | Σ over axes                                   | ReduceSum; ReduceMean after a `Scale`           |
+| map      | W z                                     | covers                                  |
+|----------|-----------------------------------------|-----------------------------------------|
+| Identity | z                                       | Dropout, Cast                           |
+| Reshape  | z in another shape                      | Flatten, Squeeze, Unsqueeze             |
+| Permute  | z with its axes permuted                | Transpose                               |
+| Gather   | z.flatten()[index]                      | Slice, Split, Flip, Expand, Tile, Resize |
+| Pad      | z amid zeros; cropped where pads < 0    | Pad, Concat (`Pad.embed`)               |
+| Sum      | Σ over axes                             | ReduceSum; ReduceMean with a `Scale`    |
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ class Permute(Weightless):
 
 @dataclass(frozen=True, eq=False)
 class Gather(Weightless):
-    """Entry i of the result is entry `index[i]` of z, both flat; an entry may be taken often or never."""
+    """Entry i of the result is entry `index[i]` of z, both flat; taken once, often or never."""
 
     index: Tensor
 
@@ -216,7 +216,7 @@ class Pad(Weightless):
 
 @dataclass(frozen=True, eq=False)
 class Sum(Weightless):
-    """Σ over `axes`, which stay with length 1 in `kept_shape` and may be dropped from `out_shape`."""
+    """Σ over `axes`, which are dropped from the shape or keep length 1."""
 
     axes: tuple[int, ...]
 
@@ -254,7 +254,7 @@ class Sum(Weightless):
 
 
 def selection(index: NDArray[np.int64], columns: int) -> csr_matrix:
-    """The 0/1 matrix whose row i has its one at column `index[i]`, or nowhere where that is negative."""
+    """The 0/1 matrix whose row i has its one at column `index[i]`, and none if that is negative."""
     from scipy.sparse import csr_matrix
 
     taken = index >= 0

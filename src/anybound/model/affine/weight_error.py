@@ -1,11 +1,14 @@
 """How far stored weights may be from the exact ones, and the outward arithmetic on such bounds.
 
-Folding maps into each other rounds, and so does a change of dtype. With `W*`, `b*` exact and `W`, `b` stored:
+Folding maps into each other rounds, and so does a change of dtype. With `W*`, `b*` exact and `W`,
+`b` stored:
 
-    |W* − W| ≤ relative·|W| + absolute   where the map's pattern allows a nonzero (elsewhere W* = W = 0)
+    |W* − W| ≤ relative·|W| + absolute     where the pattern of the map allows a nonzero
+    W* = W = 0                             elsewhere
     |b* − b| ≤ bias
 
-`|W|` is what `AffineMap.abs` stands for. The bounds are Python floats; every operation on them rounds up.
+`|W|` is what `AffineMap.abs` stands for. The bounds are Python floats; operations on them
+round up.
 """
 
 from __future__ import annotations
@@ -49,11 +52,6 @@ def times(*factors: float) -> float:
     for factor in factors:
         product = factor if product == 1.0 else nextafter(product * factor, inf)
     return product
-
-
-def gamma(count: int) -> float:
-    """γ_n = n·u / (1 − n·u), the relative error of n roundings in float64, rounded up."""
-    return times(float(count), UNIT, 1.0 + 4.0 * count * UNIT)
 
 
 def combined(outer: float, inner: float) -> float:
