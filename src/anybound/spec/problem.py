@@ -64,9 +64,9 @@ class Objective:
         constant = torch.zeros(1, len(index), dtype=sign.dtype, device=sign.device)
         constant_error = torch.zeros_like(constant)
         for edge in network.nodes[network.n].edges:
-            rows = edge.map.rows(index).to(sign)
+            rows, error = (x.to(sign) for x in edge.map.rows_and_error(index))
             a = rows.mul_(sign.reshape(-1, *[1] * (rows.ndim - 1))).unsqueeze(0)
-            error = a.abs() * edge.map.error.relative + edge.map.error.absolute
+            error = error.unsqueeze(0)
             if edge.source in coefficients:
                 a, error = a + coefficients[edge.source], error + errors[edge.source]
                 error = error + gamma(1, a.dtype) * a.abs()

@@ -1,7 +1,7 @@
 """Adding maps of the same source:  W = Σ W_i, b = Σ b_i, merged where one map does the work of two.
 
-Identities and scales become one scale, dense maps of equal shapes one dense map, convolutions of equal
-geometry one convolution. With |W_i* − W_i| ≤ r_i |W_i| + a_i and s = fl(w_1 + w_2),
+Identities and scales become one scale, dense maps of equal shapes one dense map, convolutions of
+equal geometry one convolution. With |W_i* − W_i| ≤ r_i |W_i| + a_i and s = fl(w_1 + w_2),
 
     |w_1* + w_2* − s| ≤ r_1 |w_1| + a_1 + r_2 |w_2| + a_2 + |w_1 + w_2 − s|
 
@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from anybound.errors import InvalidModel
+from anybound.model.affine.chain import check_float64
 from anybound.model.affine.conv import Conv
 from anybound.model.affine.dense import Dense
 from anybound.model.affine.map import AffineMap, Weighted, WeightError
@@ -31,6 +32,7 @@ def add(maps: Sequence[AffineMap]) -> tuple[AffineMap, ...]:
     if len({(m.in_shape, m.out_shape) for m in maps}) > 1:
         shapes = ", ".join(f"{m.in_shape} to {m.out_shape}" for m in maps)
         raise InvalidModel(f"only maps between the same shapes can be added, not {shapes}")
+    check_float64(*maps)
     merged: list[AffineMap] = []
     for m in maps:
         for place, other in enumerate(merged):

@@ -100,11 +100,11 @@ class Chain(AffineMap):
             rows = m.transpose(rows)
         return rows
 
-    def rows_error(self, index: Tensor) -> Tensor:
+    def rows_and_error(self, index: Tensor) -> tuple[Tensor, Tensor]:
         size = self._absolute.rows(index)  # rows of |W_m| ⋯ |W_1|, to which both errors refer
         relative = gamma(self.fan_out, size.dtype) + self.error.relative
         lost = self.error.absolute + underflow(self.fan_out, size.dtype)
-        return size * (1.001 * relative) + lost
+        return self.rows(index), size * (1.001 * relative) + lost
 
     def to(self, dtype: torch.dtype, device: torch.device | None = None) -> Self:
         bias, error = self._bias_to(dtype, device)
@@ -137,14 +137,19 @@ def parts_of(m: AffineMap) -> tuple[AffineMap, ...]:
 
 
 def check_composable(second: AffineMap, first: AffineMap) -> None:
-    """Refuses shapes that do not meet, and weights that are not float64 (as the bounds presume)."""
+    """Refuses shapes that do not meet, and weights that are not float64."""
     if first.out_shape != second.in_shape:
         raise InvalidModel(
             f"a map to {first.out_shape} cannot be followed by a map from {second.in_shape}"
         )
-    for m in (first, second):
+    check_float64(first, second)
+
+
+def check_float64(*maps: AffineMap) -> None:
+    """Refuses weights that are not float64, whose roundings the bounds presume."""
+    for m in maps:
         if (m.has_weights or m.bias is not None) and m.dtype != torch.float64:
-            raise InvalidModel(f"a map in {m.dtype} cannot be composed; compose it first")
+            raise InvalidModel(f"a map in {m.dtype} cannot be composed; compose before converting")
 
 
 def composed_error(second: AffineMap, first: AffineMap) -> WeightError:

@@ -137,9 +137,10 @@ class AffineMap(ABC):
         unit[torch.arange(len(index), device=index.device), index] = 1.0
         return self.transpose(unit.reshape(-1, *self.out_shape))
 
-    def rows_error(self, index: Tensor) -> Tensor:
-        """At least |rows(index) − the exact rows|, `[len(index), *in_shape]`."""
-        return self.rows(index).abs() * (1.001 * self.error.relative) + self.error.absolute
+    def rows_and_error(self, index: Tensor) -> tuple[Tensor, Tensor]:
+        """`rows(index)`, and at least their distance to the exact rows, entry by entry."""
+        rows = self.rows(index)
+        return rows, rows.abs() * (1.001 * self.error.relative) + self.error.absolute
 
     def without_bias(self) -> Self:
         """z ↦ W z."""
