@@ -1,0 +1,1 @@
+"""One file per command, its `COMMAND` listed in `anybound.cli.main`."""

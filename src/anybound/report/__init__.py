@@ -1,0 +1,1 @@
+"""Tables, pictures and pages: functions of records, which compute nothing themselves."""
