@@ -120,7 +120,11 @@ class Decomposition:
 
     def value(self, rho: Layers) -> Tensor:
         """q(ρ), `[D, R]`, in the problem's dtype and with its rounding errors."""
-        g0, g = self.coefficients(rho)
+        return self.value_at(rho, self.coefficients(rho))
+
+    def value_at(self, rho: Layers, coefficients: Coefficients) -> Tensor:
+        """q(ρ) for coefficients computed before."""
+        g0, g = coefficients
         v = self.hull.argmin(rho.data, g.data).value
         return self.input_min(g0) + v.sum(-1) - self.net.bias_dot(rho) + self.problem.objective.constant
 

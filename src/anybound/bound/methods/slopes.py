@@ -23,6 +23,7 @@ from torch import Tensor
 
 from anybound.bound.backward import crown_slopes, propagate
 from anybound.bound.decomposition import Decomposition
+from anybound.bound.hull import HullMin
 from anybound.bound.hull import Slopes as Lines
 from anybound.bound.method import Method, Proposal, check_steps
 from anybound.bound.schedules import Decay, Schedule
@@ -101,22 +102,45 @@ def _evaluate(
 ) -> SlopesState:
     sweep = propagate(dual, Lines(lower, upper), beta if dual.hull.branched is not None else None)
     rho, (g0, g) = sweep.rho, sweep.g
-    x, value_at_x, v = dual.hull.argmin(rho.data, g.data)
-    constant = dual.problem.objective.constant
-    q = dual.input_min(g0) + v.sum(-1) - dual.net.bias_dot(rho) + constant
-    slope = torch.where(g.data >= 0, lower, upper)
-    zhat = _along_lines(dual, dual.input_argmin(g0), rho.like(x), rho.like(value_at_x), rho.like(slope))
-    return SlopesState(lower, upper, beta, rho, q, zhat.data - x, g.data, moments, beta_moments, t)
+    q = dual.value_at(rho, sweep.g)
+    above = (g.data < 0).to(lower)  # 1 where the line above σ is in use
+    slope = lower + above * (upper - lower)
+    touch = _touching_points(dual, slope, above)
+    zhat, x = _along_lines(dual, dual.input_argmin(g0), touch, slope, beta)
+    return SlopesState(lower, upper, beta, rho, q, zhat - x, g.data, moments, beta_moments, t)
 
 
-def _along_lines(dual: Decomposition, z0: Tensor, x: Layers, value_at_x: Layers, slope: Layers) -> Layers:
-    """ẑ_k of the forward sweep Z_k = σ(x*_k) + s_k (ẑ_k − x*_k), `[D, R, total]`."""
-    net = dual.net
-    zhat, z = dual.zeros(), dual.zeros()
+def _touching_points(dual: Decomposition, slope: Tensor, above: Tensor) -> HullMin:
+    """Where each line touches σ. Slopes at the end of their range are moved inwards a little for this: there the
+    minimiser is not unique, and the one that belongs to slopes inside the range gives the one-sided derivative."""
+    low_min, low_max, up_min, up_max = dual.hull.slope_limits
+    least, most = low_min + above * (up_min - low_min), low_max + above * (up_max - low_max)
+    margin = 1e-3 * (most - least)
+    inside = slope.clamp(least + margin, most - margin)
+    side = 1 - 2 * above  # min σ(x) − s x for a line below, max for one above
+    return dual.hull.argmin(-side * inside, side)
+
+
+def _along_lines(
+    dual: Decomposition, z0: Tensor, touch: HullMin, slope: Tensor, beta: Tensor
+) -> tuple[Tensor, Tensor]:
+    """(ẑ, x*) of the forward sweep Z_k = σ(x*_k) + s_k (ẑ_k − x*_k), `[D, R, total]` each.
+
+    A neuron fixed by branching is affine, so that x* matters for β only: it is the end of [l, u] that β ≠ 0 pushes
+    to, and for β = 0 the point of [l, u] closest to ẑ, which makes the gradient the violation of the cut."""
+    net, layout = dual.net, dual.net.layout
+    zhat, z, x = dual.zeros(), dual.zeros(), touch.zhat_b
     for k in net.hidden:
+        at = layout.span(k)
         zhat[k].copy_(net.affine(k, z0, z))
-        z[k].copy_(value_at_x[k] + slope[k] * (zhat[k] - x[k]))
-    return zhat
+        now = zhat.data[..., at]
+        z.data[..., at] = touch.z[..., at] + slope[..., at] * (now - x[..., at])
+    branched = dual.hull.branched
+    if branched is not None:
+        l, u = dual.bounds.lower.data, dual.bounds.upper.data
+        end = torch.where(beta > 0, l, torch.where(beta < 0, u, zhat.data.clamp(l, u)))
+        x = torch.where(branched, end, x)
+    return zhat.data, x
 
 
 def _slopes_of(dual: Decomposition, rho: Layers, default: Lines) -> tuple[Tensor, Tensor, Tensor]:
