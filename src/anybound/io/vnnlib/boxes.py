@@ -183,4 +183,4 @@ def _contradiction(borders: Borders, index: int, source: Source) -> Exception:
 
 
 def _brief(border: Border) -> str:
-    return str(border.value) if isinstance(border.value, str) else f"{nearest(border.value):.17g}"
+    return f"{nearest(_exact(border)):.17g}"

@@ -24,7 +24,7 @@ __all__ = ["parse_vnnlib"]
 _PLAIN = re.compile(
     r"""
     \s* (?:
-        \( \s* assert \s* \( \s* ([<>]) = \s+ X_(0|[1-9]\d{0,8}) \s+
+        \( \s* assert \s* (\( \s* [<>]) = \s+ X_(0|[1-9]\d{0,8}) \s+
             ( [-+]? \d{1,40} (?:\.\d{0,40})? (?:[eE][-+]?\d{1,3})? ) \s* \) \s* \)
       | \( \s* declare-const \s+ ([XY])_(0|[1-9]\d{0,8}) \s+ Real \s* \)
       | ;[^\n]*
@@ -67,7 +67,8 @@ class _Reader:
         for match in _PLAIN.finditer(text, position):
             form = match.lastindex
             if form == _BOUND:
-                relation, digits, value = match.group(1, 2, 3)
+                opening, digits, value = match.group(1, 2, 3)
+                relation = opening[-1]
                 index, border = int(digits), Border(value, False, match.start(1))
                 if index not in inputs:
                     return match.start()
