@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from anybound.errors import InvalidModel
+from anybound.layers import Shape
 from anybound.model.affine.rounding import largest, narrowed
 from anybound.model.affine.weight_error import EXACT, WeightError, combined, plus, times
 
@@ -35,8 +36,6 @@ __all__ = [
     "Weightless",
     "broadcasts",
 ]
-
-Shape = tuple[int, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,7 +107,7 @@ class AffineMap(ABC):
 
     def linear(self, z: Tensor) -> Tensor:
         lead = z.shape[: z.ndim - len(self.in_shape)]
-        return self._linear(z.reshape(-1, *self.in_shape)).reshape(*lead, *self.out_shape)
+        return self._linear(z.reshape(-1, *self.in_shape)).reshape((*lead, *self.out_shape))
 
     def apply(self, z: Tensor) -> Tensor:
         out = self.linear(z)
@@ -116,7 +115,7 @@ class AffineMap(ABC):
 
     def transpose(self, rho: Tensor) -> Tensor:
         lead = rho.shape[: rho.ndim - len(self.out_shape)]
-        return self._transpose(rho.reshape(-1, *self.out_shape)).reshape(*lead, *self.in_shape)
+        return self._transpose(rho.reshape(-1, *self.out_shape)).reshape((*lead, *self.in_shape))
 
     def abs_linear(self, z: Tensor) -> Tensor:
         return self._absolute.linear(z)
