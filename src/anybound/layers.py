@@ -1,8 +1,8 @@
 """One quantity with a block per hidden layer (ρ, l, u, ẑ_A, z, …) in one buffer.
 
-A `Layers` is a tensor `[..., total]` whose last axis runs through the hidden layers k = 1 … n−1 one after the
-other, so that elementwise work is one operation over all layers at once, while `layers[k]` is a view
-`[..., *shape_k]` for the affine maps. Indices are the paper's.
+A `Layers` is a tensor `[..., total]` whose last axis runs through the hidden layers k = 1 … n−1 one
+after the other, so that elementwise work is one operation over all layers at once, while
+`layers[k]` is a view `[..., *shape_k]` for the affine maps. Indices are the paper's.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from math import prod
 import torch
 from torch import Tensor
 
-from anybound.model.affine.map import Shape
+Shape = tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Layers:
     def __getitem__(self, k: int) -> Tensor:
         """Layer k as a view `[..., *shape_k]`."""
         block = self.data[..., self.layout.span(k)]
-        return block.unflatten(-1, self.layout.shapes[k - 1]) if self.layout.shapes[k - 1] else block.squeeze(-1)
+        return block.view(*block.shape[:-1], *self.layout.shapes[k - 1])
 
     def flat(self, k: int) -> Tensor:
         """Layer k as a view `[..., size_k]`."""

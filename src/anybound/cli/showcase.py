@@ -17,7 +17,7 @@ from torch import Tensor
 
 from anybound.bound.bounds import Bounds
 from anybound.bound.decomposition import Decomposition
-from anybound.bound.intermediates.one_sweep import BestOfIntervalAndCrown
+from anybound.bound.intermediates.crown import BestOfIntervalAndCrown
 from anybound.bound.interval import propagate
 from anybound.bound.method import maximise
 from anybound.bound.methods.slopes import Slopes

@@ -56,7 +56,7 @@ def draw_bounds(
     axes.set_ylim(lower.min() - margin, upper.max() + margin)
     best = int(lower.argmax())
     axes.axhline(lower[best], color=_LIMIT, linewidth=0.8, linestyle="--")
-    axes.plot(outputs, "o", color=_POINT, markersize=4, label="network, at the centre")
+    axes.plot(outputs, "o", color=_POINT, markersize=4, label="at the centre")
     axes.set_xticks(range(len(outputs)))
     axes.set_xlabel("class")
     axes.set_ylabel("output")

@@ -118,7 +118,7 @@ def _draw(folder: Path, region: Region, clauses: ClauseBounds, output: Output) -
         draw_images(pictures[0], {name: i.reshape(i.shape[-2:]) for name, i in images.items()})
         draw_bounds(
             pictures[1],
-            "Certified bounds of every class; dashed: what the best one keeps",
+            "Certified bounds of every class; above the dashed line: no other",
             bounds,
             region.outputs,
         )

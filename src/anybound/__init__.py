@@ -1,0 +1,72 @@
+"""Bounds and proofs for neural networks from one Lagrangian decomposition, valid at any time.
+
+The public names are loaded when they are first used (PEP 562), so that `import anybound` is fast and
+does not import torch. No module of the package is called like a public name: importing it would
+put the module in that name's place.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from anybound.errors import AnyboundError
+    from anybound.io.onnx_reader import load
+    from anybound.io.vnnlib import read_vnnlib
+    from anybound.model.domains.box import Box
+    from anybound.model.domains.l1_ball import L1Ball
+    from anybound.model.domains.l2_ball import L2Ball
+    from anybound.model.network import Network
+    from anybound.spec.build import robust
+    from anybound.spec.property import Property
+
+    __version__: str
+
+__all__ = [
+    "AnyboundError",
+    "Box",
+    "L1Ball",
+    "L2Ball",
+    "Network",
+    "Property",
+    "__version__",
+    "load",
+    "read_vnnlib",
+    "robust",
+]
+
+_HOMES = {
+    "AnyboundError": "anybound.errors",
+    "Box": "anybound.model.domains.box",
+    "L1Ball": "anybound.model.domains.l1_ball",
+    "L2Ball": "anybound.model.domains.l2_ball",
+    "Network": "anybound.model.network",
+    "Property": "anybound.spec.property",
+    "load": "anybound.io.onnx_reader",
+    "read_vnnlib": "anybound.io.vnnlib",
+    "robust": "anybound.spec.build",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name == "__version__":
+        return _version()
+    if name not in _HOMES:
+        raise AttributeError(f"module 'anybound' has no attribute {name!r}")
+    value: object = getattr(import_module(_HOMES[name]), name)
+    globals()[name] = value  # the next access does not come here
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+def _version() -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("anybound")
+    except PackageNotFoundError:  # run from a source tree
+        return "0+unknown"
