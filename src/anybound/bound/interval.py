@@ -36,6 +36,9 @@ class Interval(NamedTuple):
 def interval(network: Network, domain: Domain, within: Bounds | None = None) -> Bounds:
     """Bounds of the hidden layers; each is cut down to `within`, if given, before the next."""
     hidden = propagate(network, domain, within)[1:-1]
+    if not hidden:
+        nothing = Layers(network.layout, domain.box()[0].flatten(1)[:, None, :0])
+        return Bounds(nothing, nothing)
     lower = Layers.concatenate(network.layout, (zhat.lower for zhat in hidden))
     upper = Layers.concatenate(network.layout, (zhat.upper for zhat in hidden))
     bounds = Bounds(lower, upper)
