@@ -1,4 +1,4 @@
-"""The better of interval propagation and one backward sweep (WK, CROWN), layer by layer: the paper's strategy.
+"""One backward sweep (WK, CROWN) for the neurons of a layer, which several strategies start from.
 
 WK gives both lines around an activation the same slope, so that the sweep for −ẑ is the negative of that for ẑ: one
 sweep bounds a neuron from below and above. With CROWN each side has its own.
@@ -6,52 +6,15 @@ sweep bounds a neuron from below and above. With CROWN each side has its own.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import torch
 from torch import Tensor
 
 from anybound.bound.backward import crown_slopes, propagate, wk_slopes
-from anybound.bound.bounds import Bounds
 from anybound.bound.decomposition import Coefficients
 from anybound.bound.interval import Interval
-from anybound.bound.intermediates.strategy import (
-    IntermediateStrategy,
-    LayerTask,
-    ambiguous_index,
-    chunks,
-    layer_by_layer,
-)
-from anybound.budget import Budget
-from anybound.model.domains.domain import Domain
-from anybound.model.network import Network
+from anybound.bound.intermediates.strategy import LayerTask, chunks
 
 BLOCK_BYTES = 8 << 20  # of one dual tensor: small enough to stay in the cache between passes
-
-
-@dataclass(frozen=True)
-class BestOfIntervalAndWK(IntermediateStrategy):
-    """The paper's: the best of interval propagation and WK for every neuron, or only for the ambiguous ones.
-
-    Tighter bounds of stable neurons change nothing for methods that propagate their ρ, a little for the others."""
-
-    stable_too: bool = True
-
-    def bounds(self, network: Network, domain: Domain, budget: Budget | None = None) -> Bounds:
-        return layer_by_layer(network, domain, lambda task: sweep_layer(task, self._index(task), wk=True))
-
-    def _index(self, task: LayerTask) -> Tensor:
-        if self.stable_too:
-            return torch.arange(task.interval.lower[0].numel(), device=task.interval.lower.device)
-        return ambiguous_index(task)
-
-
-@dataclass(frozen=True)
-class BestOfIntervalAndCrown(IntermediateStrategy):
-    """The best of interval propagation and CROWN, for the neurons that intervals leave ambiguous."""
-
-    def bounds(self, network: Network, domain: Domain, budget: Budget | None = None) -> Bounds:
-        return layer_by_layer(network, domain, lambda task: sweep_layer(task, ambiguous_index(task), wk=False))
 
 
 def sweep_layer(task: LayerTask, index: Tensor, *, wk: bool) -> Interval:
