@@ -294,7 +294,7 @@ def test_memory_is_linear_in_the_text() -> None:
     assert peaks[1] < 5 * peaks[0]
 
 
-# ---- the shortcut changes nothing -----------------------------------------------------------------
+# ---- the shortcut changes nothing ----------------------------------------------------------------
 
 
 def random_file(rng: random.Random) -> str:
@@ -351,7 +351,7 @@ def test_the_shortcut_and_the_general_way_agree() -> None:
     assert kinds == {"read", InvalidProperty}
 
 
-# ---- what is refused, and where -------------------------------------------------------------------
+# ---- what is refused, and where ------------------------------------------------------------------
 
 HEAD = DECLARATIONS + "\n" + UNIT_BOX + "\n"  # two lines and one; what follows is line 4
 
