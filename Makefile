@@ -42,7 +42,7 @@ dist: $(VENV)/.installed  ## build a wheel and a source archive into dist/
 	$(BIN)/python -m build --outdir dist .
 
 clean:  ## remove everything that the other targets made
-	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis src/*.egg-info
+	rm -rf $(VENV) anybound-demo build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis src/*.egg-info
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "anybound needs Python 3.11 or newer, got " \

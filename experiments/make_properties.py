@@ -27,7 +27,7 @@ from training.datasets import Dataset, digits
 from training.onnx_export import load_weights
 
 _TIMEOUT = 60
-_STARTS, _STEPS = 64, 60
+_STARTS, _STEPS = 32, 40
 
 Box = list[tuple[Decimal, Decimal]]
 

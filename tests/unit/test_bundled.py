@@ -14,6 +14,7 @@ import torch
 from torch import nn
 
 import make_properties
+from anybound import read_vnnlib
 from make_properties import SPECS, Spec
 from train import Recipe, make
 from training.architectures import ARCHITECTURES, Residual
@@ -96,6 +97,8 @@ def test_violated_properties_have_a_witness(spec: Spec, dataset: Dataset) -> Non
     assert np.abs(witness[0].astype(float) - center).max() <= float(spec.epsilon)
     assert 0 <= witness.min() <= witness.max() <= 1
     assert output.argmax() != dataset.test_labels[spec.images[0]]
+    written = read_vnnlib(DATA / "properties" / spec.name)
+    assert written.violated_by(witness.ravel(), output)
 
 
 @pytest.mark.parametrize("spec", [s for s in SPECS if s.expected == "unsat"], ids=lambda s: s.name)

@@ -24,3 +24,10 @@ def test_exact_versions_satisfy_the_declared_ranges() -> None:
     )
     missing = {re.split(r"[<>=\[]", requirement)[0] for requirement in declared} - exact.keys()
     assert not missing
+
+
+def test_every_folder_of_code_is_a_package() -> None:
+    """Folders without `__init__.py` would be missing from the wheel."""
+    folders = {path.parent for path in (ROOT / "src").rglob("*.py")}
+    assert folders
+    assert all((folder / "__init__.py").is_file() for folder in folders)

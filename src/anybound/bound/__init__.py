@@ -1,0 +1,1 @@
+"""Bounds: the dual function, the methods that ascend it, and intermediate bounds."""
