@@ -14,7 +14,7 @@ from anybound.bound.decomposition import Coefficients
 from anybound.bound.interval import Interval
 from anybound.bound.intermediates.strategy import LayerTask, chunks
 
-BLOCK_BYTES = 8 << 20  # of one dual tensor: small enough to stay in the cache between passes
+BLOCK_BYTES = 2 << 20  # of one dual tensor: small enough to stay in the cache between passes
 
 
 def sweep_layer(task: LayerTask, index: Tensor, *, wk: bool) -> Interval:
