@@ -1,16 +1,18 @@
 """Bounds and proofs for neural networks from one Lagrangian decomposition, valid at any time.
 
-The public names are loaded when they are first used (PEP 562), so that `import anybound` is fast and
-does not import torch. No module of the package is called like a public name: importing it would
-put the module in that name's place.
+The public names are loaded when they are first used (PEP 562), so that `import anybound` is fast
+and does not import torch. No module of the package is called like a public name: importing it
+would put the module in that name's place.
 """
 
 from __future__ import annotations
 
 from importlib import import_module
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from anybound.bounding import bounds
     from anybound.errors import AnyboundError
     from anybound.io.onnx_reader import load
     from anybound.io.vnnlib import read_vnnlib
@@ -31,22 +33,26 @@ __all__ = [
     "Network",
     "Property",
     "__version__",
+    "bounds",
     "load",
     "read_vnnlib",
     "robust",
 ]
 
-_HOMES = {
-    "AnyboundError": "anybound.errors",
-    "Box": "anybound.model.domains.box",
-    "L1Ball": "anybound.model.domains.l1_ball",
-    "L2Ball": "anybound.model.domains.l2_ball",
-    "Network": "anybound.model.network",
-    "Property": "anybound.spec.property",
-    "load": "anybound.io.onnx_reader",
-    "read_vnnlib": "anybound.io.vnnlib",
-    "robust": "anybound.spec.build",
-}
+_HOMES = MappingProxyType(
+    {
+        "AnyboundError": "anybound.errors",
+        "Box": "anybound.model.domains.box",
+        "L1Ball": "anybound.model.domains.l1_ball",
+        "L2Ball": "anybound.model.domains.l2_ball",
+        "Network": "anybound.model.network",
+        "Property": "anybound.spec.property",
+        "bounds": "anybound.bounding",
+        "load": "anybound.io.onnx_reader",
+        "read_vnnlib": "anybound.io.vnnlib",
+        "robust": "anybound.spec.build",
+    }
+)
 
 
 def __getattr__(name: str) -> object:

@@ -82,22 +82,20 @@ def _run(options: Namespace, output: Output) -> int:
 
 
 def _bounded(demo: _Files) -> tuple[Region, ClauseBounds]:
-    import torch
-
     from anybound.cli.showcase import clause_bounds, region_of
     from anybound.io.onnx_reader import read_onnx
     from anybound.io.vnnlib import read_vnnlib
 
     prop = read_vnnlib(demo.property)
-    region = region_of(read_onnx(demo.network).network.to(torch.float64), prop)
+    region = region_of(read_onnx(demo.network).network, prop)
     return region, clause_bounds(region, prop)
 
 
 def _bounds_record(region: Region, clauses: ClauseBounds) -> Record:
-    loose, tight = region.by_intervals, region.by_slopes
+    loose, tight = region.by_intervals, region.by_dual
     return {
-        "verdict": "holds" if clauses.prove else "unknown",
-        "clauses": [{"lower": bound} for bound in clauses.lower.tolist()],
+        "verdict": "holds" if clauses.unreachable else "unknown",
+        "clauses": [{"lower": margin} for margin in clauses.margins.tolist()],
         "outputs": region.outputs.tolist(),
         "interval": {"lower": loose[0].tolist(), "upper": loose[1].tolist()},
         "lower": tight[0].tolist(),
@@ -112,7 +110,7 @@ def _draw(folder: Path, region: Region, clauses: ClauseBounds, output: Output) -
     pictures = [folder / f"{name}.png" for name in ("images", "bounds", "time")]
     lower, upper = region.corners
     images = {"darkest": lower, "centre": region.center, "brightest": upper}
-    bounds = {"interval propagation": region.by_intervals, "dual ascent": region.by_slopes}
+    bounds = {"interval propagation": region.by_intervals, "dual ascent": region.by_dual}
     seconds, worst = zip(*clauses.history, strict=True)
     try:
         draw_images(pictures[0], {name: i.reshape(i.shape[-2:]) for name, i in images.items()})
