@@ -89,11 +89,9 @@ class Transposed:
         if symmetric(conv):
             return run(rho, w, None, s, [before for before, _ in conv.pads], missing, groups, d)
         out = run(rho, w, None, s, 0, 0, groups, d)
-        # The entries after the last window's reach are 0; `missing` counts those before the crop.
-        sides = [
-            (-before, m - after) for (before, after), m in zip(conv.pads, missing, strict=True)
-        ]
-        return functional.pad(out, [side for pair in reversed(sides) for side in pair])
+        # First the zeros beyond the last window: a crop may be longer than what the windows reach.
+        whole = functional.pad(out, [side for m in reversed(missing) for side in (0, m)])
+        return functional.pad(whole, [-side for pads in reversed(conv.pads) for side in pads])
 
 
 @dataclass(frozen=True)
