@@ -35,7 +35,7 @@ class ModelInfo:
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """A network in normal form, and where it comes from. `input_shape` is what the network takes."""
+    """A network in normal form, and where it comes from."""
 
     network: Network
     info: ModelInfo

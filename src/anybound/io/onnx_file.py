@@ -1,4 +1,4 @@
-"""The parsed file: its graph, opset, weights, inputs and outputs, checked before anything is made of them."""
+"""The parsed file: its graph, opset, weights, inputs and outputs, checked before they are used."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class OnnxFile:
         if not versions:
             raise InvalidModel("the model names no opset of ONNX's own operators")
         newest = onnx.defs.onnx_opset_version()
-        version = max(versions)
+        version = int(max(versions))
         if not OLDEST_OPSET <= version <= newest:
             raise UnsupportedModel(
                 f"the model has opset {version}; opsets {OLDEST_OPSET} to {newest} are read "
@@ -80,13 +80,14 @@ class OnnxFile:
             )
         if inputs[0].type.tensor_type.elem_type not in _REAL:
             raise UnsupportedModel(
-                f"input '{inputs[0].name}' is of type {_element_type(inputs[0])}; expected real numbers"
+                f"input '{inputs[0].name}' is of type {_element_type(inputs[0])}; "
+                "expected real numbers"
             )
         return inputs[0]
 
     @cached_property
     def output(self) -> ValueInfoProto:
-        outputs = self.proto.graph.output
+        outputs: list[ValueInfoProto] = list(self.proto.graph.output)
         if len(outputs) != 1:
             names = ", ".join(f"'{value.name}'" for value in outputs)
             raise UnsupportedModel(
@@ -104,8 +105,8 @@ class OnnxFile:
         for axis, extent in enumerate(shape):
             if extent is None and axis > 0:
                 raise UnsupportedModel(
-                    f"axis {axis} of input '{name}' is not fixed; only the leading (batch) axis may be "
-                    "free, export the model with the others fixed"
+                    f"axis {axis} of input '{name}' is not fixed; only the leading (batch) axis "
+                    "may be free, export the model with the others fixed"
                 )
         fixed = tuple(1 if extent is None else extent for extent in shape)
         if prod(fixed) > MAX_ELEMENTS:
@@ -167,8 +168,9 @@ def unsupported_line(node: NodeProto, opset: int) -> str:
     )
     operator = f"{node.domain}.{node.op_type}" if node.domain not in _DOMAINS else node.op_type
     return (
-        f"{operator} {name} (opset {opset}): the operator is outside the normal form of affine maps and "
-        "elementwise activations; replace it, or cut the model before it with onnx.utils.extract_model"
+        f"{operator} {name} (opset {opset}): the operator is outside the normal form of affine "
+        "maps and elementwise activations; replace it, or cut the model before it with "
+        "onnx.utils.extract_model"
     )
 
 

@@ -1,4 +1,4 @@
-"""From the nodes of a graph to the nodes of a network: one value per tensor, in the file's order."""
+"""From the nodes of a graph to those of a network: one value per tensor, in the file's order."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class GraphReader:
         except AnyboundError as error:
             raise op.named(error) from None
         # Handlers check what they can foresee. What numpy or torch refuses beyond it (a shape that
-        # does not fit, an index out of range) is the file's fault as well, and belongs to this node.
+        # does not fit, an index out of range) is the file's fault as well, and this node's.
         except (ValueError, IndexError, RuntimeError, OverflowError) as error:
             raise op.invalid(str(error).partition("\n")[0]) from None
         results = made if isinstance(made, tuple) else (made,)

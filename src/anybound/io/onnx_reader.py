@@ -1,8 +1,9 @@
 """ONNX files, read directly into the normal form.
 
-Every tensor of the graph becomes a known constant or an affine expression Σ_j M_j z_j of nodes that exist
-already (`onnx_ops.value`). Linear operators compose maps; an activation makes a node. Free batch axes are 1. All
-weights are exact in float64; what folding them rounds is recorded in the maps' `error`.
+Every tensor of the graph becomes a known constant or an affine expression Σ_j M_j z_j of nodes that
+exist already (`onnx_ops.value`). Linear operators compose maps; an activation makes a node. Free
+batch axes are 1. All weights are exact in float64; what folding them rounds is recorded in the
+maps' `error`.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ __all__ = ["describe", "from_proto", "load", "read_onnx"]
 
 
 def load(path: str | Path, *, check: bool = True) -> Network:
-    """The network of an `.onnx` or `.onnx.gz` file, by default compared with onnxruntime at random points."""
+    """The network of an `.onnx` or `.onnx.gz` file, by default compared with onnxruntime."""
     content, file = _opened(path)
     network = _read(file).network
     if check:

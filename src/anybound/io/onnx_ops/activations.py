@@ -24,7 +24,7 @@ _NO_END = 3.4e38  # the default ends of Clip are the largest float32 numbers
 
 
 def activated(op: Op, value: Value, activation: Activation) -> Value:
-    """σ(value); a constant's image comes with the width of the interval that is known to hold it."""
+    """σ(value); a constant's image comes with the width of an interval that holds it."""
     if not isinstance(value, Constant):
         return op.builder.activate(value, activation, op.title)
     x = tensor(op.finite(value, "the argument").array)
@@ -51,7 +51,7 @@ def tanh(op: Op) -> Value:
 
 
 def leaky_relu(op: Op) -> Value:
-    return activated(op, op.value(0), LeakyReLU(op.float("alpha", 0.01)))
+    return activated(op, op.value(0), LeakyReLU(op.real("alpha", 0.01)))
 
 
 def prelu(op: Op) -> Value:
@@ -75,8 +75,8 @@ def clip(op: Op) -> Value:
 def hard_sigmoid(op: Op) -> Value:
     """min(max(αx + β, 0), 1)."""
     slope, offset = (
-        Constant(np.array(op.float("alpha", 0.2))),
-        Constant(np.array(op.float("beta", 0.5))),
+        Constant(np.array(op.real("alpha", 0.2))),
+        Constant(np.array(op.real("beta", 0.5))),
     )
     value = op.value(0)
     if isinstance(value, Constant):

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from anybound.io.onnx_ops.value import Affine, Array, Constant, Term, Value
+from anybound.model.affine.add import add
 from anybound.model.affine.chain import composed_bias
 from anybound.model.affine.fuse import compose
 from anybound.model.affine.map import AffineMap, Shape
@@ -81,11 +82,15 @@ def shifted(value: Affine, offset: Constant) -> Affine:
 
 def added(left: Affine, right: Affine) -> Affine:
     """The sum of two values of the same shape."""
-    return Affine((*left.terms, *right.terms), left.shape)
+    maps: dict[int, list[AffineMap]] = {}
+    for term in (*left.terms, *right.terms):
+        maps.setdefault(term.source, []).append(regrouped(term.map, left.layout))
+    terms = (Term(source, total) for source, found in maps.items() for total in add(found))
+    return Affine(tuple(terms), left.shape)
 
 
 def rearranged(value: Value, pick: Callable[[Array], Array]) -> Value:
-    """What `pick` makes of a value, where it makes its result of the entries it is given, and of nothing else."""
+    """What `pick` makes of a value; `pick` uses the entries it is given, and nothing else."""
     if isinstance(value, Constant):
         return Constant(np.array(pick(value.array)), value.error)
     index = np.array(pick(np.arange(value.size, dtype=np.int64).reshape(value.shape)))
@@ -134,7 +139,7 @@ def reshaped(value: Value, shape: Shape) -> Value:
 
 
 def scaled(value: Affine, weight: Constant, relative: float = 0.0) -> Affine:
-    """weight ∘ value, where the weight broadcasts to the value's shape and carries a relative error besides."""
+    """weight ∘ value; the weight broadcasts, and may carry a relative error besides its own."""
     factor = tensor(weight.array)
     factor = factor.reshape((1,) * (len(value.shape) - factor.ndim) + tuple(factor.shape))
     error = WeightError(relative=relative, absolute=weight.error)

@@ -1,25 +1,36 @@
-"""Operators that yield constants, and those that only ever work on constants: the arithmetic of shapes."""
+"""Operators that yield constants, or only ever work on constants: the arithmetic of shapes."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 import numpy as np
+from numpy.typing import DTypeLike
 from onnx import TensorProto
 
 from anybound.io.onnx_ops.algebra import expanded
 from anybound.io.onnx_ops.op import Op
-from anybound.io.onnx_ops.tensors import array_of, normalised
-from anybound.io.onnx_ops.value import Affine, Constant, Value
+from anybound.io.onnx_ops.tensors import array_of, normalised, type_name
+from anybound.io.onnx_ops.value import Affine, Array, Constant, Value
 
-_FLOATS = {TensorProto.FLOAT: np.float32, TensorProto.DOUBLE: np.float64}
-_INTEGERS = {
-    TensorProto.INT8: np.int8,
-    TensorProto.INT16: np.int16,
-    TensorProto.INT32: np.int32,
-    TensorProto.INT64: np.int64,
-    TensorProto.UINT8: np.uint8,
-    TensorProto.UINT16: np.uint16,
-    TensorProto.UINT32: np.uint32,
-}
+_FLOATS: Mapping[int, DTypeLike] = MappingProxyType(
+    {
+        TensorProto.FLOAT: np.float32,
+        TensorProto.DOUBLE: np.float64,
+    }
+)
+_INTEGERS: Mapping[int, DTypeLike] = MappingProxyType(
+    {
+        TensorProto.INT8: np.int8,
+        TensorProto.INT16: np.int16,
+        TensorProto.INT32: np.int32,
+        TensorProto.INT64: np.int64,
+        TensorProto.UINT8: np.uint8,
+        TensorProto.UINT16: np.uint16,
+        TensorProto.UINT32: np.uint32,
+    }
+)
 
 
 def constant(op: Op) -> Value:
@@ -31,11 +42,11 @@ def constant(op: Op) -> Value:
                 raise op.invalid("has no value")
             return Constant(array_of(tensor, op.label))
         case ["value_float"]:
-            return Constant(np.array(op.float("value_float", 0.0)))
+            return Constant(np.array(op.real("value_float", 0.0)))
         case ["value_floats"]:
             return Constant(np.array(op.reals("value_floats"), dtype=np.float64))
         case ["value_int"]:
-            return Constant(np.array(op.int("value_int", 0), dtype=np.int64))
+            return Constant(np.array(op.integer("value_int", 0), dtype=np.int64))
         case ["value_ints"]:
             return Constant(np.array(op.ints("value_ints", ()), dtype=np.int64))
     raise op.unsupported(
@@ -55,7 +66,7 @@ def constant_of_shape(op: Op) -> Value:
 def shape_(op: Op) -> Value:
     value = op.value(0)
     rank = len(value.shape)
-    start, end = op.int("start", 0), op.int("end", rank)
+    start, end = op.integer("start", 0), op.integer("end", rank)
     return Constant(np.array(value.shape, dtype=np.int64)[start:end])
 
 
@@ -77,35 +88,28 @@ def range_(op: Op) -> Value:
 
 def cast(op: Op) -> Value:
     value = op.value(0)
-    to = op.int("to", TensorProto.FLOAT)
+    to = op.integer("to", TensorProto.FLOAT)
     if isinstance(value, Affine):
         if to in _FLOATS:
             return value
         raise op.unsupported(
-            f"casts a value that depends on the network's input to {_type_name(to)}, which rounds; "
+            f"casts a value that depends on the network's input to {type_name(to)}, which rounds; "
             "only casts to float and double are affine"
         )
     return Constant(_converted(op, value, to), value.error)
 
 
-def _converted(
-    op: Op, value: Constant, to: int
-) -> np.ndarray[tuple[int, ...], np.dtype[np.generic]]:
+def _converted(op: Op, value: Constant, to: int) -> Array:
     if to == TensorProto.BOOL:
         return value.array.astype(np.bool_)
-    kind = _FLOATS.get(to) or _INTEGERS.get(to)
+    kind = _FLOATS.get(to, _INTEGERS.get(to))
     if kind is None:
-        raise op.unsupported(f"casts to {_type_name(to)}; supported are floats, integers and bool")
+        raise op.unsupported(f"casts to {type_name(to)}; supported are floats, integers and bool")
     if to in _INTEGERS and value.is_float:
         if value.error or not (np.abs(value.array) < 2.0**31).all():
             raise op.unsupported("casts a number to an integer that does not determine it")
         return value.array.astype(np.int64)
     return normalised(value.array.astype(kind))
-
-
-def _type_name(to: int) -> str:
-    names = TensorProto.DataType
-    return names.Name(to) if to in names.values() else f"element type {to}"
 
 
 def equal(op: Op) -> Value:
@@ -140,7 +144,7 @@ def ceil(op: Op) -> Value:
     return Constant(np.ceil(_rounded(op)))
 
 
-def _rounded(op: Op) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
+def _rounded(op: Op) -> Array:
     value = op.floats(0, "the argument")
     if value.error:
         raise op.unsupported("rounds a constant that is itself rounded")

@@ -16,7 +16,7 @@ from anybound.model.affine.map import AffineMap, Shape, WeightError
 def conv(op: Op) -> Value:
     value, kernel, bias = op.value(0), op.floats(1, "the kernel"), _bias(op)
     inner = batch_of_one(op, value)
-    groups = op.int("group", 1)
+    groups = op.integer("group", 1)
     _check(op, inner, kernel, groups)
     if kernel.shape[1] * groups != inner[0]:
         raise op.invalid(
@@ -40,7 +40,7 @@ def conv(op: Op) -> Value:
 def conv_transpose(op: Op) -> Value:
     value, kernel, bias = op.value(0), op.floats(1, "the kernel"), _bias(op)
     inner = batch_of_one(op, value)
-    groups = op.int("group", 1)
+    groups = op.integer("group", 1)
     _check(op, inner, kernel, groups)
     if kernel.shape[0] != inner[0]:
         raise op.invalid(f"kernel {kernel.shape} does not fit {inner[0]} channels")
@@ -66,7 +66,8 @@ def _bias(op: Op) -> Constant | None:
 def _check(op: Op, inner: Shape, kernel: Constant, groups: int) -> None:
     if not 1 <= len(kernel.shape) - 2 <= 3 or len(kernel.shape) != len(inner) + 1:
         raise op.invalid(
-            f"kernel {kernel.shape} does not fit an input of shape {(1, *inner)}; expected as many axes, 3 to 5"
+            f"kernel {kernel.shape} does not fit an input of shape {(1, *inner)}; "
+            "expected as many axes, 3 to 5"
         )
     if groups < 1 or kernel.shape[0] % groups or 0 in kernel.shape:
         raise op.invalid(f"kernel {kernel.shape} cannot be divided into {groups} groups")
@@ -78,7 +79,8 @@ def _check(op: Op, inner: Shape, kernel: Constant, groups: int) -> None:
 def _spread(op: Op, sizes: Shape, kernel: Shape) -> tuple[Windows, tuple[int, ...]]:
     """Where a transposed convolution puts its windows, and its output padding.
 
-    The result has s·(T − 1) + o + d·(K − 1) + 1 − (pads) entries, or `output_shape` decides the pads.
+    The result has s·(T − 1) + o + d·(K − 1) + 1 − (pads) entries, or `output_shape` decides the
+    pads.
     """
     rank = len(sizes)
     strides, dilations = op.counts("strides", rank), op.counts("dilations", rank)

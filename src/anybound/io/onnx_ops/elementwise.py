@@ -1,4 +1,5 @@
-"""Add, Sub, Mul, Div, Neg, Sqrt, Max, Min with ONNX's broadcasting, and what passes a value on unchanged.
+"""Add, Sub, Mul, Div, Neg, Sqrt, Max, Min with ONNX's broadcasting, and what passes a value on
+unchanged.
 
 max(a, b) = b + relu(a − b)        min(a, b) = b − relu(b − a)
 """
@@ -48,12 +49,14 @@ def multiply(op: Op) -> Value:
     if isinstance(a, Constant) and isinstance(b, Constant):
         op.broadcast(a.shape, b.shape)
         return product_of_constants(a, b)
-    if isinstance(a, Affine) and isinstance(b, Affine):
-        raise op.unsupported(
-            "multiplies two values that depend on the network's input; the normal form has products "
-            "with constants only"
-        )
-    return by_constant(op, a, b) if isinstance(a, Affine) else by_constant(op, b, a)
+    if isinstance(a, Affine) and isinstance(b, Constant):
+        return by_constant(op, a, b)
+    if isinstance(a, Constant) and isinstance(b, Affine):
+        return by_constant(op, b, a)
+    raise op.unsupported(
+        "multiplies two values that depend on the network's input; the normal form has "
+        "products with constants only"
+    )
 
 
 def divide(op: Op) -> Value:
@@ -64,7 +67,7 @@ def divide(op: Op) -> Value:
     one = Constant(np.ones(()))
     inverse = quotient_of_constants(op, one, op.finite(b, "the divisor"))
     if b.error == 0.0 and not exact_quotient(one.array, b.array.astype(np.float64)):
-        # Each reciprocal rounds by itself: a relative error says more than the largest absolute one.
+        # Each reciprocal rounds by itself: a relative error says more than an absolute one.
         return by_constant(op, a, Constant(inverse.array), UNIT)
     return by_constant(op, a, inverse)
 

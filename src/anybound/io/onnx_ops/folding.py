@@ -1,4 +1,4 @@
-"""Arithmetic on constants in float64, with a bound of what rounding loses:  |exact − computed| <= error.
+"""Arithmetic on constants in float64, with a bound of its rounding:  |exact − computed| <= error.
 
 With |a* − a| <= e and |b* − b| <= f, and u half an ulp of 1:
 

@@ -35,9 +35,9 @@ def gemm(op: Op) -> Value:
     a, b = op.value(0), op.value(1)
     if len(a.shape) != 2 or len(b.shape) != 2:
         raise op.invalid(f"needs two matrices, got shapes {a.shape} and {b.shape}")
-    a = permuted(a, (1, 0)) if op.int("transA", 0) else a
-    b = permuted(b, (1, 0)) if op.int("transB", 0) else b
-    alpha, beta = op.float("alpha", 1.0), op.float("beta", 1.0)
+    a = permuted(a, (1, 0)) if op.integer("transA", 0) else a
+    b = permuted(b, (1, 0)) if op.integer("transB", 0) else b
+    alpha, beta = op.real("alpha", 1.0), op.real("beta", 1.0)
     result = _times(op, product(op, a, b), alpha)
     c = op.optional(2)
     if c is None or beta == 0.0:
@@ -108,7 +108,7 @@ def _right(op: Op, x: Value, matrix: Constant) -> Value:
         return applied(Dense.of(weight, lead=() if whole == 1 else (whole,), error=error), x, shape)
     lead = op.broadcast(x.shape[:-2], batch)
     count = prod(lead)
-    # Channels (b, i) of the transposed x, one group per b:  out[(b, j), r] = Σ_i W[b, i, j] · x[b, r, i]
+    # Channels (b, i), one group per b:  out[(b, j), r] = Σ_i W[b, i, j] · x[b, r, i]
     across = _swapped(expanded(x, (*lead, m, k)))
     op.room((*lead, k, n))
     weights = np.broadcast_to(matrix.array, (*lead, k, n)).reshape(count, k, n)

@@ -1,4 +1,5 @@
-"""One ONNX node on its way into the normal form: typed access to its inputs and attributes, and its errors.
+"""One ONNX node on its way into the normal form: typed access to its inputs and attributes, and its
+errors.
 
 Every complaint is one line that names operator, node and opset.
 """
@@ -110,11 +111,11 @@ class Op:
 
     # attributes
 
-    def int(self, name: str, default: int) -> int:
+    def integer(self, name: str, default: int) -> int:
         attribute = self._attribute(name, AttributeProto.INT)
         return default if attribute is None else int(attribute.i)
 
-    def float(self, name: str, default: float) -> float:
+    def real(self, name: str, default: float) -> float:
         """A finite real number; ONNX's own defaults are float32, too."""
         value = self.number(name, float(np.float32(default)))
         if not isfinite(value):

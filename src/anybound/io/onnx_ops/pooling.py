@@ -1,8 +1,10 @@
-"""Poolings. Averages are affine; a maximum is taken one axis at a time, as a tree of pairwise maxima:
+"""Poolings. Averages are affine; a maximum is taken one axis at a time, as a tree of pairwise
+maxima:
 
-    max over a window of k×k entries  =  max over k rows of (max over k columns),   max(a, b) = b + relu(a − b)
+    max over k×k entries  =  max over k rows of (max over k columns),    max(a, b) = b + relu(a − b)
 
-which takes fewer neurons than a tree over all k² entries, as overlapping windows share their rows' maxima.
+which takes fewer neurons than a tree over all k² entries, as overlapping windows share their rows'
+maxima.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from anybound.model.affine.pool import average_pool
 def average(op: Op) -> Value:
     value = op.value(0)
     inner = batch_of_one(op, value)
-    kernel, ceil_mode = _kernel(op, inner), bool(op.int("ceil_mode", 0))
+    kernel, ceil_mode = _kernel(op, inner), bool(op.integer("ceil_mode", 0))
     place = windows(op, inner[1:], kernel, ceil_mode=ceil_mode)
     op.room((inner[0], *place.counts))
     map_ = average_pool(
@@ -32,7 +34,7 @@ def average(op: Op) -> Value:
         pads=place.pads,
         dilation=place.dilations,
         ceil_mode=ceil_mode,
-        count_include_pad=bool(op.int("count_include_pad", 0)),
+        count_include_pad=bool(op.integer("count_include_pad", 0)),
     )
     return applied(map_, value, (1, *map_.out_shape))
 
@@ -52,7 +54,7 @@ def maximum(op: Op) -> Value:
     value = op.value(0)
     inner = batch_of_one(op, value)
     kernel = _kernel(op, inner)
-    place = windows(op, inner[1:], kernel, ceil_mode=bool(op.int("ceil_mode", 0)))
+    place = windows(op, inner[1:], kernel, ceil_mode=bool(op.integer("ceil_mode", 0)))
     for k, size in enumerate(inner[1:]):
         taps = _taps(
             op,
@@ -82,10 +84,10 @@ def _kernel(op: Op, inner: Shape) -> Shape:
     return kernel
 
 
-def _taps(  # noqa: PLR0913
+def _taps(
     op: Op, size: int, kernel: int, count: int, stride: int, dilation: int, before: int
 ) -> NDArray[np.int64]:
-    """`[kernel, count]`: the entries of every window; one outside repeats another one of its window."""
+    """`[kernel, count]`: the entries of every window; one outside repeats another of its window."""
     op.room((kernel, count))
     taps = np.arange(count)[None, :] * stride + np.arange(kernel)[:, None] * dilation - before
     inside = (taps >= 0) & (taps < size)

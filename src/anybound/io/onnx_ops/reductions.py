@@ -7,7 +7,7 @@ from math import prod
 import numpy as np
 
 from anybound.io.onnx_ops.algebra import applied, reshaped
-from anybound.io.onnx_ops.elementwise import by_constant, sum_of
+from anybound.io.onnx_ops.elementwise import by_constant
 from anybound.io.onnx_ops.folding import exact_quotient, product_of_constants
 from anybound.io.onnx_ops.op import Op
 from anybound.io.onnx_ops.value import Constant, Value
@@ -28,14 +28,14 @@ def _reduced(op: Op, *, mean: bool) -> Value:
     rank = len(value.shape)
     axes = op.integer_list(1, "axes") or ()
     if not axes:
-        if op.int("noop_with_empty_axes", 0):
+        if op.integer("noop_with_empty_axes", 0):
             return value
         axes = tuple(range(rank))
     axes = op.axes(axes, rank)
     kept = tuple(1 if axis in axes else extent for axis, extent in enumerate(value.shape))
     shape = (
         kept
-        if op.int("keepdims", 1)
+        if op.integer("keepdims", 1)
         else tuple(extent for axis, extent in enumerate(value.shape) if axis not in axes)
     )
     if isinstance(value, Constant) and not value.is_float and not mean:

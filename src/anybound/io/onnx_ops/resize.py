@@ -1,4 +1,5 @@
-"""Resize and Upsample with nearest neighbours: along each axis, entry i of the result is entry ⌊f(i)⌉ of the input.
+"""Resize and Upsample with nearest neighbours: along each axis, entry i of the result is entry
+⌊f(i)⌉ of the input.
 
 `coordinate_transformation_mode` says what f is and `nearest_mode` how it is rounded.
 """
@@ -91,7 +92,7 @@ def _sizes(op: Op, shape: Shape, scales: tuple[float, ...]) -> Shape:
     )
 
 
-def _resized(  # noqa: PLR0913
+def _resized(
     op: Op, value: Value, sizes: Shape, scales: tuple[float, ...], transform: str, rounding: str
 ) -> Value:
     op.room(sizes)
@@ -102,7 +103,7 @@ def _resized(  # noqa: PLR0913
     return value
 
 
-def _nearest(  # noqa: PLR0913
+def _nearest(
     op: Op, old: int, new: int, scale: float, transform: str, rounding: str
 ) -> NDArray[np.int64]:
     """Which of `old` entries each of `new` entries is."""
@@ -119,7 +120,8 @@ def _nearest(  # noqa: PLR0913
             x = i * np.float32(old - 1) / np.float32(max(new - 1, 1))
         case _:
             raise op.unsupported(
-                f"coordinate_transformation_mode '{transform}'; export with half_pixel or asymmetric"
+                f"coordinate_transformation_mode '{transform}'; "
+                "export with half_pixel or asymmetric"
             )
     if rounding not in _ROUNDINGS:
         raise op.invalid(f"nearest_mode '{rounding}' is not one of ONNX's")

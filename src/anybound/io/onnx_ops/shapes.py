@@ -1,4 +1,4 @@
-"""Operators that only move entries: another shape, another order, some of them, some of them repeated."""
+"""Operators that only move entries: another shape or order, only some, some of them repeated."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from anybound.model.affine.map import Shape
 def flatten(op: Op) -> Value:
     value = op.value(0)
     rank = len(value.shape)
-    axis = op.int("axis", 1)
+    axis = op.integer("axis", 1)
     # The one operator whose axis may equal the rank.
     axis = rank if axis == rank else op.axis(axis, max(rank, 1))
     return reshaped(value, (prod(value.shape[:axis]), prod(value.shape[axis:])))
@@ -31,7 +31,7 @@ def flatten(op: Op) -> Value:
 def reshape(op: Op) -> Value:
     value = op.value(0)
     wanted = [int(extent) for extent in op.integers(1, "the shape").reshape(-1)]
-    copied = not op.int("allowzero", 0)
+    copied = not op.integer("allowzero", 0)
     for axis, extent in enumerate(wanted):
         if extent == 0 and copied:
             if axis >= len(value.shape):
@@ -105,7 +105,7 @@ def tile(op: Op) -> Value:
 def concat(op: Op) -> Value:
     values = [op.value(position) for position in range(len(op.inputs))]
     rank = len(values[0].shape)
-    axis = op.axis(op.int("axis", 1), rank)
+    axis = op.axis(op.integer("axis", 1), rank)
     rests = {value.shape[:axis] + value.shape[axis + 1 :] for value in values}
     if len(rests) > 1 or any(len(value.shape) != rank for value in values):
         raise op.invalid(f"shapes {[value.shape for value in values]} differ beyond axis {axis}")
@@ -116,7 +116,7 @@ def concat(op: Op) -> Value:
 
 def gather(op: Op) -> Value:
     value = op.value(0)
-    axis = op.axis(op.int("axis", 0), len(value.shape))
+    axis = op.axis(op.integer("axis", 0), len(value.shape))
     extent = value.shape[axis]
     index = op.integers(1, "the indices")
     if index.size and not -extent <= int(index.min()) <= int(index.max()) < extent:
@@ -127,18 +127,19 @@ def gather(op: Op) -> Value:
 
 def split(op: Op) -> tuple[Value, ...]:
     value = op.value(0)
-    axis = op.axis(op.int("axis", 0), len(value.shape))
+    axis = op.axis(op.integer("axis", 0), len(value.shape))
     extent = value.shape[axis]
     sizes = op.integer_list(1, "split")
     if sizes is None:
-        parts = op.int("num_outputs", len(op.outputs))
+        parts = op.integer("num_outputs", len(op.outputs))
         if not 1 <= parts <= max(extent, 1):
             raise op.invalid(f"cannot split an axis of length {extent} into {parts} parts")
         step = -(-extent // parts)
         sizes = (*(step for _ in range(parts - 1)), extent - step * (parts - 1))
     if sum(sizes) != extent or min(sizes, default=0) < 0 or len(sizes) != len(op.outputs):
         raise op.invalid(
-            f"sizes {sizes} do not split axis {axis} of shape {value.shape} into {len(op.outputs)} parts"
+            f"sizes {sizes} do not split axis {axis} of shape {value.shape} into "
+            f"{len(op.outputs)} parts"
         )
     ends = np.cumsum(sizes)
     before: tuple[slice, ...] = (slice(None),) * axis
@@ -195,7 +196,7 @@ def pad(op: Op) -> Value:
 
 def _fill(op: Op) -> float:
     if op.optional(2) is None:
-        return op.float("value", 0.0)
+        return op.real("value", 0.0)
     fill = op.floats(2, "the padding value")
     if fill.size != 1:
         raise op.invalid(f"needs one padding value, got {fill.size}")

@@ -1,4 +1,4 @@
-"""Which handler reads which operator: `HANDLERS[op_type](op)` yields the node's output or outputs."""
+"""Which handler reads which operator: `HANDLERS[op_type](op)` yields a node's output or outputs."""
 
 from __future__ import annotations
 

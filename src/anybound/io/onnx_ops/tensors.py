@@ -1,13 +1,15 @@
 """Tensors of the file as arrays: float64 for every float, int64 for every integer, or bool.
 
-All of them are exact: float16, bfloat16, float32 and float64 numbers are float64 numbers. Sizes are checked
-against the bytes that are there before anything is allocated.
+All of them are exact: float16, bfloat16, float32 and float64 numbers are float64 numbers. Sizes are
+checked against the bytes that are there before anything is allocated.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import prod
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 from onnx import TensorProto, numpy_helper
@@ -16,20 +18,22 @@ from anybound.errors import InvalidModel, UnsupportedModel
 from anybound.io.onnx_ops.value import Array
 
 # Bytes per element in `raw_data`; the field that holds the numbers otherwise.
-_LAYOUT = {
-    TensorProto.FLOAT: (4, "float_data"),
-    TensorProto.DOUBLE: (8, "double_data"),
-    TensorProto.FLOAT16: (2, "int32_data"),
-    TensorProto.BFLOAT16: (2, "int32_data"),
-    TensorProto.INT8: (1, "int32_data"),
-    TensorProto.INT16: (2, "int32_data"),
-    TensorProto.INT32: (4, "int32_data"),
-    TensorProto.INT64: (8, "int64_data"),
-    TensorProto.UINT8: (1, "int32_data"),
-    TensorProto.UINT16: (2, "int32_data"),
-    TensorProto.UINT32: (4, "uint64_data"),
-    TensorProto.BOOL: (1, "int32_data"),
-}
+_LAYOUT: Mapping[int, tuple[int, str]] = MappingProxyType(
+    {
+        TensorProto.FLOAT: (4, "float_data"),
+        TensorProto.DOUBLE: (8, "double_data"),
+        TensorProto.FLOAT16: (2, "int32_data"),
+        TensorProto.BFLOAT16: (2, "int32_data"),
+        TensorProto.INT8: (1, "int32_data"),
+        TensorProto.INT16: (2, "int32_data"),
+        TensorProto.INT32: (4, "int32_data"),
+        TensorProto.INT64: (8, "int64_data"),
+        TensorProto.UINT8: (1, "int32_data"),
+        TensorProto.UINT16: (2, "int32_data"),
+        TensorProto.UINT32: (4, "uint64_data"),
+        TensorProto.BOOL: (1, "int32_data"),
+    }
+)
 
 
 def array_of(tensor: TensorProto, label: str, directory: Path | None = None) -> Array:
@@ -57,7 +61,7 @@ def array_of(tensor: TensorProto, label: str, directory: Path | None = None) -> 
     return normalised(numpy_helper.to_array(tensor))
 
 
-def normalised(array: np.ndarray[tuple[int, ...], np.dtype[np.generic]]) -> Array:
+def normalised(array: Array) -> Array:
     """The same numbers as float64, int64 or bool."""
     if array.dtype.kind in "iu":
         return array.astype(np.int64)
@@ -94,4 +98,5 @@ def _external(tensor: TensorProto, label: str, directory: Path | None) -> bytes:
         raise InvalidModel(f"{label}: external data '{location}' is shorter than the tensor needs")
     with path.open("rb") as file:
         file.seek(int(offset))
-        return file.read(wanted)
+        content: bytes = file.read(wanted)
+    return content

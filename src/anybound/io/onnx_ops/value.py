@@ -1,24 +1,26 @@
-"""What a tensor of the ONNX graph is while it is being read: known numbers, or an affine expression.
+"""What a tensor of the ONNX graph is while it is being read: known numbers, or an affine
+expression.
 
     Constant:  an array, with |exact − array| <= error entrywise
-    Affine:    Σ_i M_i z_{j_i}   of activations z_j of nodes that exist already; constant parts are biases of the M_i
+    Affine:    Σ_i M_i z_{j_i}   of nodes' activations z_j; constant parts are biases of the M_i
 
-A value's `shape` is ONNX's. The maps live on row-major memory: `M_i.out_shape` has as many elements as `shape`
-but may be grouped differently, so that reshaping a value costs nothing.
+A value's `shape` is ONNX's. The maps live on row-major memory: `M_i.out_shape` has as many elements
+as `shape` but may be grouped differently, so that reshaping a value costs nothing.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import prod
+from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from anybound.model.affine.map import AffineMap, Shape
 
-# numpy's element type is decided by the file: float64 for every float, int64 for every integer, or bool.
-Array = NDArray[np.generic]
+# float64 for every float of the file, int64 for every integer, or bool.
+# Which of them is known at run time only, hence Any.
+Array = NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False)

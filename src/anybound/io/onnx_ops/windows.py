@@ -18,7 +18,7 @@ Pads = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True)
 class Windows:
-    """Per spatial axis: the step, the spacing inside a window, the padding, the number of windows."""
+    """Per spatial axis: the step, the spacing inside a window, the padding, how many windows."""
 
     strides: tuple[int, ...]
     dilations: tuple[int, ...]
@@ -51,7 +51,7 @@ def windows(op: Op, sizes: Shape, kernel: Shape, *, ceil_mode: bool = False) -> 
     counts = []
     for n, s, pad, room in zip(sizes, strides, pads, slack, strict=True):
         count = room // s + 1
-        # ceil_mode admits one incomplete window, if it starts inside the input or the padding before it.
+        # ceil_mode admits one incomplete window, if it starts inside the input or before it.
         if ceil_mode and room % s and count * s < n + pad[0]:
             count += 1
         counts.append(count)
