@@ -50,18 +50,19 @@ class L2Ball(Ball):
     def meet(self, g: Tensor, limits: Box) -> tuple[Tensor, Tensor]:
         """z(λ) = clip(x̄ − g/λ, l, u) with λ such that ‖z − x̄‖₂ = ε; the ball's share is λ (x̄ − z),
         which is g itself where nothing is clipped."""
-        c, l, u = (flat(x).double() for x in (self.center, limits.lower, limits.upper))
-        g = flat(g).double()
+        c, g = flat(self.center).double(), flat(g).double()
         h, r = _scaled(g), self.radius.double().unsqueeze(-1)
-        end = torch.where(h > 0, l, torch.where(h < 0, u, c.clamp(l, u)))
-        idle = (self.norm(end - c).unsqueeze(-1) <= r) | (h == 0).all(-1, keepdim=True)  # λ = 0
-        t = _step_length(h, c, l, u, r)
-        p = c - t * h
-        z = p.clamp(l, u)
-        pull = torch.where(z == p, h, (c - z) / t)
+        l, u = flat(limits.lower).double() - c, flat(limits.upper).double() - c
+        start = torch.zeros_like(c).clamp(l, u)
+        end = torch.where(h > 0, l, torch.where(h < 0, u, start))
+        idle = (self.norm(end).unsqueeze(-1) <= r) | (h == 0).all(-1, keepdim=True)  # λ = 0
+        t = _step_length(h, l, u, r, idle)
+        p = -t * h
+        step = p.clamp(l, u)
+        pull = torch.where(step == p, h, -step / t)
         share = torch.where(pull.isfinite(), pull, h) * g.abs().amax(-1, keepdim=True)
-        z = torch.where(z.isfinite(), z, c.clamp(l, u))
-        return torch.where(idle, end, z), torch.where(idle, 0.0, share)
+        step = torch.where(idle, end, torch.where(step.isfinite(), step, start))
+        return c + step, torch.where(idle, 0.0, share)
 
     def reach(self, gap: Tensor) -> Tensor:
         """(radius² − Σ over j ≠ i of gap_j²)^½."""
@@ -79,32 +80,28 @@ def _scaled(g: Tensor) -> Tensor:
     return g / torch.where(largest > 0, largest, 1.0)
 
 
-def _step_length(h: Tensor, c: Tensor, l: Tensor, u: Tensor, r: Tensor) -> Tensor:
-    """t ≥ 0 with ‖clip(c − t h, l, u) − c‖₂ = r, `[D, R, 1]`; any number where there is none.
+def _step_length(h: Tensor, l: Tensor, u: Tensor, r: Tensor, idle: Tensor) -> Tensor:
+    """t ≥ 0 with ‖clip(−t h, l, u)‖₂ = r, `[D, R, 1]`; any number where `idle`.
 
     The squared norm is continuous, nondecreasing and piecewise linear in s = t²: Newton's method
     from the left, kept within a bracket that is halved (geometrically) where Newton leaves it."""
-    steep, start = h.square().sum(-1, keepdim=True), (c.clamp(l, u) - c).square()
-    square = r.square()
-    low = (square - start.sum(-1, keepdim=True)).maximum(1e-12 * square) / steep
-    ends = torch.where(h > 0, l, u) - c
-    high = (
-        torch.where(h != 0, (ends / h).square(), 0.0)
-        .amax(-1, keepdim=True)
-        .clamp(max=1e300)
-        .maximum(low)
-    )
+    steep, square = h.square().sum(-1, keepdim=True), r.square()
+    start = torch.zeros_like(h).clamp(l, u).square().sum(-1, keepdim=True)
+    low = (square - start).maximum(1e-12 * square) / steep
+    ends = torch.where(h > 0, l, u)
+    high = torch.where(h != 0, (ends / h).square(), 0.0).amax(-1, keepdim=True)
+    high = high.clamp(max=1e300).maximum(low)
     s = low
     for _ in range(_STEPS):
-        p = c - s.sqrt() * h
-        z = p.clamp(l, u)
-        miss = square - (z - c).square().sum(-1, keepdim=True)
-        low, high = torch.where(miss >= 0, s, low), torch.where(miss < 0, s, high)
-        done = miss.abs() <= _CLOSE * square
+        p = -s.sqrt() * h
+        step = p.clamp(l, u)
+        miss = square - step.square().sum(-1, keepdim=True)
+        done = (miss.abs() <= _CLOSE * square) | idle
         if bool(done.all()):
             break
-        newton = s + miss / torch.where(z == p, h, 0.0).square().sum(-1, keepdim=True)
+        low, high = torch.where(miss >= 0, s, low), torch.where(miss < 0, s, high)
+        newton = s + miss / torch.where(step == p, h, 0.0).square().sum(-1, keepdim=True)
         middle = (low.sqrt() * high.sqrt()).clamp(low, high)
-        step = torch.where((newton > low) & (newton < high), newton, middle)
-        s = torch.where(done, s, step)
+        inside = (newton > low) & (newton < high)
+        s = torch.where(done, s, torch.where(inside, newton, middle))
     return s.sqrt()
