@@ -73,12 +73,8 @@ class Chain(AffineMap):
 
     @property
     def dtype(self) -> torch.dtype:
-        return self.maps[self._weighted].dtype
-
-    @property
-    def _weighted(self) -> int:
-        """The place of a map whose dtype is the chain's."""
-        return next((k for k, m in enumerate(self.maps) if m.has_weights), 0)
+        weights = (m.dtype for m in self.maps if m.has_weights)
+        return next(weights, super().dtype)
 
     def _linear(self, z: Tensor) -> Tensor:
         for m in self.maps:
