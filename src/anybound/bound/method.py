@@ -36,9 +36,8 @@ class Method(ABC, Generic[State]):
 
     reports_own: ClassVar[bool] = False  # its bound is its own formula's, which q(ρ) may beat (DSG+)
 
-    @property
     @abstractmethod
-    def steps(self) -> int:
+    def steps(self, dual: Decomposition) -> int:
         """How many times `step` is called when nothing stops it; 0 for a method in one shot."""
 
     @abstractmethod
@@ -57,8 +56,7 @@ class Method(ABC, Generic[State]):
 class OneShot(Method[None]):
     """A method that chooses ρ without iterating: a sub-class says which."""
 
-    @property
-    def steps(self) -> int:
+    def steps(self, dual: Decomposition) -> int:
         return 0
 
     def init(self, dual: Decomposition, warm: Layers | None) -> None:
@@ -166,7 +164,7 @@ class _Run:
         if self.warm is not None:
             self._record(Proposal(self.warm, dual.value(self.warm)))  # a warm start is never made worse
         self._record(method.propose(dual, state))
-        while self.iteration < method.steps:
+        while self.iteration < method.steps(dual):
             if self.budget.is_spent(self.iteration):
                 return Stopped.BUDGET
             state = method.step(dual, state)
@@ -237,13 +235,19 @@ def take_dual(dual: Decomposition, axis: int, index: Tensor) -> Decomposition:
     return Decomposition(picked, dual.hull.pick(index))
 
 
+def _is_frozen(record: Any) -> bool:
+    return bool(type(record).__dataclass_params__.frozen)
+
+
 def take(state: Any, axis: int, index: Tensor) -> Any:
-    """The part of a state record that belongs to some problems: every tensor in it starts with `[D, R]`."""
+    """The part of a state record that belongs to some problems: every tensor in it starts with `[D, R]`.
+
+    States are records that change; frozen records inside them (a hull, a method) are shared by all problems."""
     if isinstance(state, Tensor):
         return state.index_select(axis, index) if state.shape[axis] > 1 else state
     if isinstance(state, Layers):
         return state.like(take(state.data, axis, index))
-    if dataclasses.is_dataclass(state) and not isinstance(state, type):
+    if dataclasses.is_dataclass(state) and not isinstance(state, type) and not _is_frozen(state):
         return replace(
             state, **{f.name: take(getattr(state, f.name), axis, index) for f in dataclasses.fields(state)}
         )

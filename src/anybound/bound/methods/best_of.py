@@ -32,16 +32,15 @@ class BestOf(Method[BestOfState]):
             raise InvalidConfig(f"best_of needs at least two methods, not {len(methods)}")
         object.__setattr__(self, "methods", methods)
 
-    @property
-    def steps(self) -> int:
-        return sum(method.steps for method in self.methods) + len(self.methods) - 1
+    def steps(self, dual: Decomposition) -> int:
+        return sum(method.steps(dual) for method in self.methods) + len(self.methods) - 1
 
     def init(self, dual: Decomposition, warm: Layers | None) -> BestOfState:
         return BestOfState(0, self.methods[0].init(dual, warm), warm)
 
     def step(self, dual: Decomposition, state: BestOfState) -> BestOfState:
         method = self.methods[state.at]
-        if state.done < method.steps:
+        if state.done < method.steps(dual):
             return BestOfState(state.at, method.step(dual, state.state), state.warm, state.done + 1)
         following = self.methods[state.at + 1]
         return BestOfState(state.at + 1, following.init(dual, state.warm), state.warm)

@@ -71,8 +71,7 @@ class Proximal(Method[ProximalState]):
         if not 0 <= self.momentum < 1:
             raise InvalidConfig(f"{self!r}: momentum must be in [0, 1)")
 
-    @property
-    def steps(self) -> int:
+    def steps(self, dual: Decomposition) -> int:
         """Dual updates."""
         return -(-self.iterations // self.inner)
 

@@ -59,8 +59,7 @@ class Slopes(Method[SlopesState]):
     def __post_init__(self) -> None:
         check_steps(self, self.iterations)
 
-    @property
-    def steps(self) -> int:
+    def steps(self, dual: Decomposition) -> int:
         return self.iterations
 
     def init(self, dual: Decomposition, warm: Layers | None) -> SlopesState:

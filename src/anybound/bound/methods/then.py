@@ -31,16 +31,15 @@ class Then(Method[ThenState]):
             raise InvalidConfig(f"then needs at least two methods, not {len(methods)}")
         object.__setattr__(self, "methods", methods)
 
-    @property
-    def steps(self) -> int:
-        return sum(method.steps for method in self.methods) + len(self.methods) - 1
+    def steps(self, dual: Decomposition) -> int:
+        return sum(method.steps(dual) for method in self.methods) + len(self.methods) - 1
 
     def init(self, dual: Decomposition, warm: Layers | None) -> ThenState:
         return ThenState(0, self.methods[0].init(dual, warm))
 
     def step(self, dual: Decomposition, state: ThenState) -> ThenState:
         method = self.methods[state.at]
-        if state.done < method.steps:
+        if state.done < method.steps(dual):
             return ThenState(state.at, method.step(dual, state.state), state.done + 1)
         rho = method.propose(dual, state.state).rho
         following = self.methods[state.at + 1]
