@@ -13,6 +13,7 @@ import sys
 import traceback
 from argparse import SUPPRESS, Namespace
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from anybound.cli.command import Command
 from anybound.cli.commands import completion, demo, inspect
@@ -100,6 +101,7 @@ def _run(arguments: Sequence[str], output: Output) -> int:
         options = parser.parse(arguments)
     except SystemExit:  # argparse has shown the help
         return 0
+    output = replace(output, json=options.json, quiet=options.quiet, verbose=options.verbose)
     if options.version:
         return _show_versions(output)
     if options.command is None:

@@ -62,7 +62,7 @@ def take_inventory(model: ModelProto) -> Inventory:
     nodes = tuple(_node(node, known) for node in graph.node)
     sizes = _parameters(model)
     return Inventory(
-        producer=f"{model.producer_name} {model.producer_version}".strip(),
+        producer=f"{_text(model.producer_name)} {_text(model.producer_version)}".strip(),
         opset=max(
             (o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), default=0
         ),
@@ -85,26 +85,30 @@ def _inferred(model: ModelProto) -> Iterable[ValueInfoProto]:
 
 def _node(node: NodeProto, known: Mapping[str, ValueInfoProto]) -> GraphNode:
     outputs = tuple(
-        _tensor(known[name]) if name in known else GraphTensor(name, "", None)
+        _tensor(known[name]) if name in known else GraphTensor(_text(name), "", None)
         for name in node.output
         if name
     )
-    first = next(iter(node.output), "")
-    label = f"node '{node.name}'" if node.name else f"node with output '{first}'"
-    operator = node.op_type if node.domain in ("", "ai.onnx") else f"{node.domain}.{node.op_type}"
-    return GraphNode(
-        node.name or first, operator, outputs, f"{operator} {label}", is_supported(node)
-    )
+    name, first = _text(node.name), _text(next(iter(node.output), ""))
+    label = f"node '{name}'" if name else f"node with output '{first}'"
+    operator, domain = _text(node.op_type), _text(node.domain)
+    operator = operator if domain in ("", "ai.onnx") else f"{domain}.{operator}"
+    return GraphNode(name or first, operator, outputs, f"{operator} {label}", is_supported(node))
 
 
 def _tensor(value: ValueInfoProto) -> GraphTensor:
     kind = value.type.tensor_type
     shape = tuple(_extent(dim) for dim in kind.shape.dim) if kind.HasField("shape") else None
-    return GraphTensor(value.name, _dtype(kind.elem_type), shape)
+    return GraphTensor(_text(value.name), _dtype(kind.elem_type), shape)
+
+
+def _text(text: str | bytes) -> str:
+    """protobuf hands over strings that are not UTF-8 as bytes."""
+    return text.decode("utf-8", "backslashreplace") if isinstance(text, bytes) else text
 
 
 def _extent(dim: onnx.TensorShapeProto.Dimension) -> Extent:
-    return int(dim.dim_value) if dim.HasField("dim_value") else dim.dim_param or None
+    return int(dim.dim_value) if dim.HasField("dim_value") else _text(dim.dim_param) or None
 
 
 def _dtype(elem_type: int) -> str:
