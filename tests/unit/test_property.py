@@ -93,6 +93,15 @@ def test_robust_is_exactly_the_ball(norm: Norm, clip: tuple[float, float] | None
     assert found == {True, False}
 
 
+@pytest.mark.parametrize("norm", ["inf", 2, 1])
+def test_the_borders_of_robust_are_the_exact_ones_rounded_outwards(norm: Norm) -> None:
+    x, epsilon = np.random.default_rng(5).uniform(size=200), 8 / 255
+    clause = robust((200, 2), x, 0, epsilon, norm).clauses[0]
+    for center, low, high in zip(x.tolist(), clause.lower, clause.upper, strict=True):
+        assert low == round_down(Fraction(center) - Fraction(epsilon))
+        assert high == round_up(Fraction(center) + Fraction(epsilon))
+
+
 def test_robust_is_violated_where_another_output_is_no_smaller() -> None:
     prop = robust((3, 4), [0, 0, 0], 1, 0.5)
     assert (prop.input_size, prop.output_size, len(prop.clauses)) == (3, 4, 3)
