@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from anybound.bounding import bounds
     from anybound.errors import AnyboundError
     from anybound.io.onnx_reader import load
+    from anybound.io.torch_module import from_torch
     from anybound.io.vnnlib import read_vnnlib
     from anybound.model.domains.box import Box
     from anybound.model.domains.l1_ball import L1Ball
@@ -34,6 +35,7 @@ __all__ = [
     "Property",
     "__version__",
     "bounds",
+    "from_torch",
     "load",
     "read_vnnlib",
     "robust",
@@ -48,6 +50,7 @@ _HOMES = MappingProxyType(
         "Network": "anybound.model.network",
         "Property": "anybound.spec.property",
         "bounds": "anybound.bounding",
+        "from_torch": "anybound.io.torch_module",
         "load": "anybound.io.onnx_reader",
         "read_vnnlib": "anybound.io.vnnlib",
         "robust": "anybound.spec.build",

@@ -1,7 +1,6 @@
 """The versions that matter for a result, found without importing the packages."""
 
 import platform
-from importlib.metadata import PackageNotFoundError, version
 
 __all__ = ["PACKAGES", "versions"]
 
@@ -19,6 +18,8 @@ def versions() -> dict[str, str | None]:
 
 
 def _installed(name: str) -> str | None:
+    from importlib.metadata import PackageNotFoundError, version  # slow to import
+
     try:
         return version(name)
     except PackageNotFoundError:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from argparse import Namespace
 from dataclasses import dataclass
-from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -39,6 +38,8 @@ class _Files:
 
     def unpack(self) -> None:
         """Copy the bundled files, so that they are at hand for other commands."""
+        from importlib.resources import files
+
         self.folder.mkdir(parents=True, exist_ok=True)
         data = files("anybound") / "data"
         for source, target in ((NETWORK, self.network), (PROPERTY, self.property)):
