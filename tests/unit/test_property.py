@@ -95,7 +95,8 @@ def test_robust_is_exactly_the_ball(norm: Norm, clip: tuple[float, float] | None
 
 @pytest.mark.parametrize("norm", ["inf", 2, 1])
 def test_the_borders_of_robust_are_the_exact_ones_rounded_outwards(norm: Norm) -> None:
-    x, epsilon = np.random.default_rng(5).uniform(size=200), 8 / 255
+    # Not 8 / 255: that is a multiple of 2**-53, and so is x, so that no sum would be rounded.
+    x, epsilon = np.random.default_rng(5).uniform(size=200), 0.031
     clause = robust((200, 2), x, 0, epsilon, norm).clauses[0]
     for center, low, high in zip(x.tolist(), clause.lower, clause.upper, strict=True):
         assert low == round_down(Fraction(center) - Fraction(epsilon))
