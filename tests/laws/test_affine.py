@@ -221,9 +221,10 @@ def test_a_race_answers_every_call_and_finds_the_fastest() -> None:
     for _ in range(20):
         assert torch.equal(race(x), 2 * x)
     assert race.fastest(x).name == "fast"
-    assert [form.calls for form in forms] == [1, 18, 1]
+    before = forms[0].calls
+    assert before <= 3  # rounds, fewer where it is hopeless
     race(torch.ones(64, 2))  # another batch size is another race
-    assert forms[0].calls == 2
+    assert forms[0].calls == before + 1
 
 
 def test_what_is_prepared_in_inference_mode_serves_autograd() -> None:

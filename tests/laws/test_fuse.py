@@ -329,6 +329,16 @@ def test_what_merges_into_what(name: str) -> None:
         assert len(made.maps) == 2
 
 
+@pytest.mark.parametrize("hidden", [2, 7, 40])
+def test_a_dense_product_covers_its_roundings(hidden: int) -> None:
+    first, second = Dense.of(normal(hidden, 3)), Dense.of(normal(2, hidden))
+    made = compose(second, first)
+    assert isinstance(made, Dense)
+    exact = exact_matrix(second) @ exact_matrix(first)
+    assert (exact_matrix(made) != exact).any()
+    assert_covers(made, exact, exact_bias(made))
+
+
 def test_zeros_around_a_bias_stay_zeros() -> None:
     shifted = Identity.of((1, 2, 2), torch.full((1, 1, 1), 2.0).double())
     made = compose(Conv.of((1, 2, 2), torch.ones(1, 1, 3, 3).double(), pads=1), shifted)

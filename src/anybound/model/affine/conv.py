@@ -142,8 +142,9 @@ class Conv(Weighted):
             i = _on_axis(first[:, None] + self.dilation[axis] * k, axis + 1, axes)
             size = self.in_shape[axis + 1]
             column, inside = column * size + i, inside & (i >= 0) & (i < size)
-        row = torch.arange(len(index), device=device).reshape(-1, *(1,) * axes)
-        return row.expand_as(column)[inside], column[inside], self.weight[o][inside]
+        hit = inside.expand_as(column).reshape(-1).nonzero().squeeze(1)
+        value = self.weight.index_select(0, o).reshape(-1).index_select(0, hit)
+        return hit // self.fan_in, column.reshape(-1).index_select(0, hit), value
 
 
 def per_axis(value: int | Sequence[int], count: int) -> tuple[int, ...]:

@@ -47,6 +47,8 @@ def rounded_product(a: Tensor, b: Tensor) -> tuple[Tensor, float, float]:
 def narrowed(weight: Tensor, dtype: torch.dtype) -> tuple[Tensor, float, float]:
     """w' = fl(w) in `dtype`, and r, t with |w − w'| ≤ r·|w'| + t; both 0 when nothing is lost."""
     out = weight.to(dtype)
+    if dtype in (weight.dtype, torch.float64):
+        return out, 0.0, 0.0
     back = out.to(torch.float64)
     lost = back != weight.to(torch.float64)
     if not bool(lost.any()):
