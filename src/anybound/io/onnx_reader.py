@@ -12,7 +12,7 @@ from pathlib import Path
 
 from onnx import ModelProto
 
-from anybound.errors import InvalidModel
+from anybound.errors import AnyboundError
 from anybound.io.files import read_bytes
 from anybound.io.model_info import Model, ModelInfo
 from anybound.io.onnx_file import OnnxFile, open_model
@@ -55,7 +55,9 @@ def _opened(path: str | Path) -> tuple[bytes, OnnxFile]:
 
 
 def _read(file: OnnxFile) -> Model:
-    network = normalise(GraphReader(file).network())
-    if network.n == 0:
-        raise InvalidModel("the network has no output")
-    return Model(network, file.info())
+    try:
+        return Model(normalise(GraphReader(file).network()), file.info())
+    except AnyboundError as error:
+        # Names come from the file and may hold anything, line breaks included.
+        line = "".join(c if c.isprintable() else "?" for c in str(error))
+        raise type(error)(line) from None

@@ -90,7 +90,7 @@ def dropout(op: Op) -> tuple[Value, ...]:
     training = op.optional(2)
     if isinstance(training, Affine) or (training is not None and bool(training.array.any())):
         raise op.unsupported("is in training mode; export the model in evaluation mode")
-    mask = Constant(np.ones(op.room(value.shape), dtype=np.bool_))
+    mask = Constant(np.broadcast_to(np.True_, value.shape))
     return (value, mask)[: len(op.outputs)]
 
 

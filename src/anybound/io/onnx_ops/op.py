@@ -20,7 +20,7 @@ from anybound.io.onnx_ops.value import Affine, Constant, Value
 from anybound.model.activations.activation import Activation
 from anybound.model.affine.map import Shape
 
-MAX_ELEMENTS = 2**26  # of a tensor that the network computes: 512 MiB in float64
+MAX_ELEMENTS = 2**24  # of a tensor that the network computes; VGG's largest has 2**21.6
 
 
 class Builder(Protocol):

@@ -65,7 +65,10 @@ def normalised(array: Array) -> Array:
     """The same numbers as float64, int64 or bool."""
     if array.dtype.kind in "iu":
         return array.astype(np.int64)
-    return array if array.dtype.kind == "b" else array.astype(np.float64)
+    with np.errstate(
+        invalid="ignore"
+    ):  # a signalling NaN becomes a quiet one, refused where it is used
+        return array if array.dtype.kind == "b" else array.astype(np.float64)
 
 
 def type_name(data_type: int) -> str:
