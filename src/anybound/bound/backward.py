@@ -37,7 +37,7 @@ def propagate(dual: Decomposition, slopes: Slopes, beta: Tensor | None = None) -
         coefficient = dual.coefficient(k, rho)
         if coefficient is None:
             continue
-        g_k = coefficient.flatten(2).expand(*dual.batch, -1)
+        g_k = coefficient.flatten(2)
         # s⁺·max(g, 0) + s⁻·min(g, 0), without a mask
         passed = slopes.lower[..., at] * g_k.clamp(min=0) + slopes.upper[..., at] * g_k.clamp(max=0)
         rho.data[..., at] = -passed if beta is None else beta[..., at] - passed

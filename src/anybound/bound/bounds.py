@@ -70,7 +70,7 @@ class Bounds:
         """`[D, 1, total]`: the neurons whose activation is not affine between their bounds."""
         masks = [
             activation.fixed(self.lower.flat(k), self.upper.flat(k)).logical_not()
-            for k, activation in network.activations()
+            for k, activation in network.flat_activations()
         ]
         return torch.cat(masks, dim=-1) if masks else torch.zeros_like(self.lower.data, dtype=torch.bool)
 

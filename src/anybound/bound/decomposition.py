@@ -96,17 +96,17 @@ class Decomposition:
         """g_j = a_j − Σ_k W_kjᵀ ρ_k, `[D, R, *shape_j]`; None where it is identically zero."""
         a, back = self.problem.objective.coefficients.get(j), self.net.transpose(j, rho)
         if back is None:
-            return a
+            return None if a is None else a.expand(*self.batch, *a.shape[2:])
         return -back if a is None else a - back
 
     def coefficients(self, rho: Layers) -> Coefficients:
         """g_0 and all g_k at once: given ρ, layers are independent."""
+        if self.net.n == 1:
+            return Coefficients(self.coefficient(0, rho), rho)
         blocks = []
         for k in self.net.hidden:
             g, shape = self.coefficient(k, rho), self.net.nodes[k].shape
-            blocks.append(
-                rho.data.new_zeros(*self.batch, *shape) if g is None else g.expand(*self.batch, *shape)
-            )
+            blocks.append(rho.data.new_zeros(*self.batch, *shape) if g is None else g)
         return Coefficients(self.coefficient(0, rho), Layers.concatenate(self.net.layout, blocks))
 
     def inner_min(self, rho: Layers) -> Primal:

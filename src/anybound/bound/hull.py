@@ -60,7 +60,7 @@ class Hull:
     @cached_property
     def spans(self) -> tuple[Span, ...]:
         spans: list[Span] = []
-        for k, activation in self.network.activations():
+        for k, activation in self.network.flat_activations():
             where = self.network.layout.span(k)
             if spans and spans[-1].activation == activation and activation.uniform:
                 spans[-1] = Span(activation, slice(spans[-1].where.start, where.stop))

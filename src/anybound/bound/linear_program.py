@@ -77,7 +77,7 @@ class LinearProgram:
         box = self.hull.domain.box()
         for values, into in zip(box, (lower, upper), strict=True):
             into[: self.hull.network.input_size] = _vector(values)
-        for k, activation in self.hull.network.activations():
+        for k, activation in self.hull.network.flat_activations():
             l, u = self.hull.bounds.lower.flat(k), self.hull.bounds.upper.flat(k)
             for values, begin in ((l, self.offsets[k]), (activation.range(l, u)[0], self.post(k))):
                 lower[begin : begin + self.size(k)] = _vector(values)
@@ -116,10 +116,10 @@ class LinearProgram:
         """sign·(z − slope·ẑ) >= sign·offset."""
         from scipy.sparse import diags, identity
 
-        activation = self.hull.network.nodes[k].activation
-        if activation is None:
+        node = self.hull.network.nodes[k]
+        if node.activation is None:
             return []
-        size = self.size(k)
+        activation, size = node.activation.flattened(node.shape), self.size(k)
         rows = []
         l, u = self.hull.bounds.lower.flat(k), self.hull.bounds.upper.flat(k)
         for sign, slope, offset in activation.facets(l, u, self.tolerance):

@@ -99,12 +99,19 @@ class Network:
             if activation is not None:
                 yield k, activation
 
+    def flat_activations(self) -> Iterator[tuple[int, Activation]]:
+        """(k, σ_k) for values `[..., size_k]`, as they lie in the buffer of `Layers`."""
+        for k, activation in self.activations():
+            yield k, activation.flattened(self.nodes[k].shape)
+
     def affine(self, k: int, z0: Tensor, z: Layers) -> Tensor:
         """ẑ_k = Σ_j W_kj z_j + b_k, `[..., *shape_k]`."""
         return sum_of(edge.map.apply(z[edge.source] if edge.source else z0) for edge in self.nodes[k].edges)
 
     def apply(self, z0: Tensor, z: Layers) -> Layers:
         """ẑ_k of every hidden layer from independent z_0 … z_{n−1}."""
+        if self.n == 1:
+            return z
         blocks = (self.affine(k, z0, z).expand(*z.data.shape[:-1], *self.nodes[k].shape) for k in self.hidden)
         return z.like(torch.cat([block.flatten(z.data.ndim - 1) for block in blocks], dim=-1))
 

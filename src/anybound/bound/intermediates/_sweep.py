@@ -11,8 +11,8 @@ from torch import Tensor
 
 from anybound.bound.backward import crown_slopes, propagate, wk_slopes
 from anybound.bound.decomposition import Coefficients
-from anybound.bound.interval import Interval
 from anybound.bound.intermediates.strategy import LayerTask, chunks
+from anybound.bound.interval import Interval
 
 BLOCK_BYTES = 2 << 20  # of one dual tensor: small enough to stay in the cache between passes
 

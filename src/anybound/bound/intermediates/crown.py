@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from anybound.bound.bounds import Bounds
-from anybound.bound.interval import Interval
 from anybound.bound.intermediates._sweep import sweep_layer
 from anybound.bound.intermediates.strategy import (
     IntermediateStrategy,
@@ -13,6 +12,7 @@ from anybound.bound.intermediates.strategy import (
     ambiguous_index,
     layer_by_layer,
 )
+from anybound.bound.interval import Interval
 from anybound.budget import Budget
 from anybound.model.domains.domain import Domain
 from anybound.model.network import Network

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from anybound.bound.bounds import Bounds
-from anybound.bound.interval import interval
 from anybound.bound.intermediates.strategy import IntermediateStrategy
+from anybound.bound.interval import interval
 from anybound.budget import Budget
 from anybound.errors import InvalidConfig
 from anybound.model.domains.domain import Domain

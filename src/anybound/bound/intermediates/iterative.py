@@ -10,7 +10,6 @@ from torch import Tensor
 
 from anybound.bound.bounds import Bounds
 from anybound.bound.decomposition import Decomposition
-from anybound.bound.interval import Interval
 from anybound.bound.intermediates._sweep import BLOCK_BYTES, sweep_layer
 from anybound.bound.intermediates.strategy import (
     IntermediateStrategy,
@@ -19,6 +18,7 @@ from anybound.bound.intermediates.strategy import (
     chunks,
     layer_by_layer,
 )
+from anybound.bound.interval import Interval
 from anybound.bound.method import Method, maximise
 from anybound.bound.methods.slopes import Slopes
 from anybound.bound.schedules import Decay

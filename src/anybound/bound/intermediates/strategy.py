@@ -10,7 +10,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-import torch
 from torch import Tensor
 
 from anybound.bound.bounds import Bounds

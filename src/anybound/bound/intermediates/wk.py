@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import torch
 
 from anybound.bound.bounds import Bounds
-from anybound.bound.interval import Interval
 from anybound.bound.intermediates._sweep import sweep_layer
 from anybound.bound.intermediates.strategy import (
     IntermediateStrategy,
@@ -15,6 +14,7 @@ from anybound.bound.intermediates.strategy import (
     ambiguous_index,
     layer_by_layer,
 )
+from anybound.bound.interval import Interval
 from anybound.budget import Budget
 from anybound.model.domains.domain import Domain
 from anybound.model.network import Network

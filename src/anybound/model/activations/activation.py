@@ -1,12 +1,13 @@
 """The protocol of an elementwise activation σ, as the dual needs it.
 
-The minimum of a linear function over the convex hull of the graph of σ on [l, u] is attained on the graph,
-so a neuron's share of every dual is
+The minimum of a linear function over the convex hull of the graph of σ on [l, u] is attained on the
+graph, so a neuron's share of every dual is
 
     min over x in [l, u] of  c·x + g·σ(x)
 
-and `candidates` hands over points among which a minimiser is. All arguments are tensors that broadcast
-against each other; bounds are finite with l <= u (`check_bounds` sees to it at the border).
+and `candidates` hands over points among which a minimiser is. All arguments are tensors that
+broadcast against each other; bounds are finite with l <= u (`check_bounds` sees to it at the
+border).
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import torch
 from torch import Tensor
 
 from anybound.errors import InvalidInput
+from anybound.layers import Shape
 
 
 class Minimum(NamedTuple):
@@ -32,7 +34,8 @@ class Minimum(NamedTuple):
 
 
 class Relaxation(NamedTuple):
-    """Lines around σ on [l, u]:  lower_slope·x + lower_offset <= σ(x) <= upper_slope·x + upper_offset.
+    """Lines around σ on [l, u]:  lower_slope·x + lower_offset <= σ(x) <= upper_slope·x +
+    upper_offset.
 
     The offsets are rounded outwards, so the inequalities hold exactly for the numbers given."""
 
@@ -43,7 +46,8 @@ class Relaxation(NamedTuple):
 
 
 class Facet(NamedTuple):
-    """One inequality of the hull's outer description:  sign·(σ − slope·x − offset) >= 0; sign is ±1."""
+    """One inequality of the hull's outer description:  sign·(σ − slope·x − offset) >= 0; sign is
+    ±1."""
 
     sign: int
     slope: Tensor
@@ -93,8 +97,8 @@ class Activation(ABC):
     def slack(self, c: Tensor, g: Tensor, l: Tensor, u: Tensor) -> Tensor:
         """`argmin(...).value − slack(...)` never exceeds the true minimum over [l, u].
 
-        It covers (best candidate's exact value) − (exact minimum) and the error of evaluating σ and the
-        sum in the arguments' dtype."""
+        It covers (best candidate's exact value) − (exact minimum) and the error of evaluating σ and
+        the sum in the arguments' dtype."""
 
     def lower_offset(self, s: Tensor, l: Tensor, u: Tensor) -> Tensor:
         """At most min over [l, u] of σ(x) − s·x, and close to it: s·x + lower_offset <= σ(x)."""
@@ -117,20 +121,23 @@ class Activation(ABC):
 
     @abstractmethod
     def relax(self, l: Tensor, u: Tensor) -> Relaxation:
-        """The lines closest to σ, in the mean over [l, u]: CROWN's adaptive lower line, the tightest upper line."""
+        """The lines closest to σ, in the mean over [l, u]: CROWN's adaptive lower line, the
+        tightest upper line."""
 
     @abstractmethod
     def slopes(self, l: Tensor, u: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """(lower_min, lower_max, upper_min, upper_max): the slopes that lines below and above σ may usefully take.
+        """(lower_min, lower_max, upper_min, upper_max): the slopes that lines below and above σ may
+        usefully take.
 
-        They are the slopes of the convex and of the concave envelope at their ends; where min = max there is
-        nothing to optimise."""
+        They are the slopes of the convex and of the concave envelope at their ends; where min = max
+        there is nothing to optimise."""
 
     @abstractmethod
     def facets(self, l: Tensor, u: Tensor, tolerance: float) -> tuple[Facet, ...]:
         """Inequalities valid on the hull of the graph over [l, u].
 
-        Together they describe it up to rounding (piecewise linear σ) or to within `tolerance` in σ."""
+        Together they describe it up to rounding (piecewise linear σ) or to within `tolerance` in
+        σ."""
 
     @abstractmethod
     def split_at(self, l: Tensor, u: Tensor) -> Tensor:
@@ -138,11 +145,18 @@ class Activation(ABC):
 
     @abstractmethod
     def fixed(self, l: Tensor, u: Tensor) -> Tensor:
-        """Whether σ is affine on [l, u] (then nothing is lost by its hull and there is nothing to branch on)."""
+        """Whether σ is affine on [l, u] (then nothing is lost by its hull and there is nothing to
+        branch on)."""
+
+    def flattened(self, shape: Shape) -> Activation:
+        """σ for neurons of a layer of this shape that are laid out in one axis."""
+        del shape
+        return self
 
     @property
     def uniform(self) -> bool:
-        """Whether σ is the same for every neuron, so that layers that share it are worked on in one piece."""
+        """Whether σ is the same for every neuron, so that layers that share it are worked on in one
+        piece."""
         return True
 
     @property
@@ -167,7 +181,8 @@ def check_bounds(l: Tensor, u: Tensor) -> None:
 
 
 def flag(compare: Callable[..., Tensor], a: Tensor, b: Tensor) -> Tensor:
-    """`compare(a, b)` as 0 and 1 in the dtype of `a`: as cheap as a product, unlike a boolean mask."""
+    """`compare(a, b)` as 0 and 1 in the dtype of `a`: as cheap as a product, unlike a boolean
+    mask."""
     a = a.detach()
     return compare(a, b.detach(), out=a.new_empty(0))
 

@@ -1,4 +1,5 @@
-"""Leaky ReLU: σ(x) = x for x > 0, α·x otherwise, α being one number or, for PReLU, one per channel."""
+"""Leaky ReLU: σ(x) = x for x > 0, α·x otherwise, α being one number or, for PReLU, one per
+channel."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ import torch
 from torch import Tensor
 
 from anybound.errors import InvalidModel
+from anybound.layers import Shape
 from anybound.model.activations.bent import Bent
 
 
@@ -43,6 +45,13 @@ class PReLU(Bent):
                 "PReLU: alpha contains NaN or infinity, expected finite numbers; "
                 "retrain or re-export"
             )
+
+    def flattened(self, shape: Shape) -> PReLU:
+        return PReLU(self.alpha.expand(shape).reshape(-1))
+
+    @property
+    def uniform(self) -> bool:
+        return False
 
     def left(self, like: Tensor) -> Tensor:
         return self.alpha.to(like)
