@@ -2,8 +2,9 @@
 
     lower_r <= c_rᵀ ẑ_k(x) <= upper_r     for every x in the input set
 
-The method searches in float32; what it proposes is evaluated in float64 with outward rounding, and only that is reported.
-Upper bounds are lower bounds of the negated functions: one computation for both.
+The method searches in float32; what it proposes is evaluated in float64 with outward rounding, and
+only that is reported. Upper bounds are lower bounds of the negated functions: one computation for
+both.
 """
 
 from __future__ import annotations
@@ -47,9 +48,11 @@ class Trace:
 
 @dataclass(frozen=True, eq=False)
 class BoundsResult:
-    """Proved bounds `lower`, `upper` `[R]` (float64), and what is needed to go on from them or to prove them again.
+    """Proved bounds `lower`, `upper` `[R]` (float64), and what is needed to go on from them or to
+    prove them again.
 
-    `rho` is the dual point behind them (rows for `lower` first, then those for `upper`): pass the result as `warm` to
+    `rho` is the dual point behind them (rows for `lower` first, then those for `upper`): pass the
+    result as `warm` to
     continue. `intermediate` are the bounds of the hidden layers that were used."""
 
     lower: Tensor
@@ -65,7 +68,9 @@ class BoundsResult:
     trace: Trace | None = None
 
     def __repr__(self) -> str:
-        shown = ", ".join(f"[{low:.4g}, {high:.4g}]" for low, high in zip(self.lower, self.upper, strict=True))
+        shown = ", ".join(
+            f"[{low:.4g}, {high:.4g}]" for low, high in zip(self.lower, self.upper, strict=True)
+        )
         shown = shown if len(shown) < 400 else shown[:400] + " …"
         return (
             f"BoundsResult({len(self.lower)} functions, {self.seconds:.2f} s, {self.iterations} iterations, "
@@ -87,10 +92,12 @@ def bounds(
     search: torch.dtype = torch.float32,
     trace: bool = False,
 ) -> BoundsResult:
-    """Bound `rows @ ẑ` of the output, or of hidden layer `layer`'s pre-activation, over the input set.
+    """Bound `rows @ ẑ` of the output, or of hidden layer `layer`'s pre-activation, over the input
+    set.
 
-    `rows` is `[R, outputs]` (or `[R, *shape]`); by default every output is bounded. `method` is a record such as
-    `Proximal(iterations=400)` or its text, `"proximal(iterations=400)"`; `intermediate` a strategy, its text, or bounds
+    `rows` is `[R, outputs]` (or `[R, *shape]`); by default every output is bounded. `method` is a
+    record such as `Proximal(iterations=400)` or its text, `"proximal(iterations=400)"`;
+    `intermediate` a strategy, its text, or bounds
     computed before. The call can be interrupted at any time and returns the best bounds so far."""
     method = METHODS.parse(method) if isinstance(method, str) else method
     budget = Budget(seconds=timeout, iterations=iterations)
@@ -104,7 +111,9 @@ def bounds(
     both = torch.cat([coefficients, -coefficients]).to(dtype=dtype, device=device)
     dual = Decomposition.between(Problem(target, domain, Objective.rows(target, both)), between)
     ascent = Decomposition.between(dual.problem.to(search), between.to(search))
-    found = maximise(ascent, method, budget, warm=None if warm is None else warm.rho.to(search), trace=trace)
+    found = maximise(
+        ascent, method, budget, warm=None if warm is None else warm.rho.to(search), trace=trace
+    )
     proved = _proved(dual, found.rho.to(dtype), found.value if method.reports_own else None)
     lower, upper = proved[0, : len(coefficients)], -proved[0, len(coefficients) :]
     return BoundsResult(
@@ -133,7 +142,9 @@ def _target(network: Network, layer: int | None) -> Network:
     if layer is None or layer == network.n:
         return network
     if layer not in network.hidden:
-        raise InvalidInput(f"layer {layer} does not exist; the network's layers are 1 to {network.n}")
+        raise InvalidInput(
+            f"layer {layer} does not exist; the network's layers are 1 to {network.n}"
+        )
     return network.upto(layer)
 
 
@@ -142,7 +153,9 @@ def _rows(network: Network, rows: ArrayLike | Tensor | None) -> Tensor:
     shape, size = network.output_shape, network.output_size
     if rows is None:
         return torch.eye(size, dtype=torch.float64).reshape(size, *shape)
-    given = rows if isinstance(rows, Tensor) else torch.as_tensor(np.asarray(rows, dtype=np.float64))
+    given = (
+        rows if isinstance(rows, Tensor) else torch.as_tensor(np.asarray(rows, dtype=np.float64))
+    )
     given = given.detach().to(torch.float64)
     if given.ndim == 1 and size == given.numel() and len(shape) <= 1:
         given = given.unsqueeze(0)
@@ -152,18 +165,24 @@ def _rows(network: Network, rows: ArrayLike | Tensor | None) -> Tensor:
             f"{size} outputs of the layer"
         )
     if not bool(torch.isfinite(given).all()):
-        raise InvalidInput("rows contain NaN or infinite coefficients; every coefficient must be finite")
+        raise InvalidInput(
+            "rows contain NaN or infinite coefficients; every coefficient must be finite"
+        )
     return given.reshape(-1, *shape)
 
 
-def _intermediate(network: Network, domain: Domain, strategy: IntermediateLike, budget: Budget) -> Bounds:
+def _intermediate(
+    network: Network, domain: Domain, strategy: IntermediateLike, budget: Budget
+) -> Bounds:
     if isinstance(strategy, str):
         strategy = INTERMEDIATES.parse(strategy)
     if isinstance(strategy, IntermediateStrategy):
         # half of the time at most, so that the method itself has its share
         return strategy.bounds(network, domain, budget.share(0.5))
     if strategy.layout.shapes[: len(network.layout.shapes)] != network.layout.shapes:
-        raise InvalidConfig("the intermediate bounds given belong to another network: their layers have other shapes")
+        raise InvalidConfig(
+            "the intermediate bounds given belong to another network: their layers have other shapes"
+        )
     return strategy.upto(network.n)
 
 

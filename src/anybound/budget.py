@@ -21,7 +21,9 @@ class Budget:
         for name in ("seconds", "iterations", "memory"):
             value = getattr(self, name)
             if value is not None and not value >= 0:
-                raise InvalidConfig(f"budget: {name} is {value}; expected a number >= 0, or None for no limit")
+                raise InvalidConfig(
+                    f"budget: {name} is {value}; expected a number >= 0, or None for no limit"
+                )
 
     def elapsed(self) -> float:
         return time.monotonic() - self.started

@@ -1,7 +1,8 @@
-"""Plug-ins by name: a method, strategy or rule is one file with one frozen dataclass, and this finds it.
+"""Plug-ins by name: a method, strategy or rule is one file with one frozen dataclass, and this
+finds it.
 
-The name is the file's. A text such as `proximal(iterations=400, eta=linear(10, 500))` becomes the record, its
-parameters checked against the dataclass; nothing in it is ever executed.
+The name is the file's. A text such as `proximal(iterations=400, eta=linear(10, 500))` becomes the
+record, its parameters checked against the dataclass; nothing in it is ever executed.
 """
 
 from __future__ import annotations
@@ -87,7 +88,12 @@ class Registry(Generic[T]):
         base = getattr(importlib.import_module(home), base_name)
         for cls in vars(module).values():
             own = isinstance(cls, type) and cls.__module__ == module.__name__
-            if own and issubclass(cls, base) and dataclasses.is_dataclass(cls) and not inspect.isabstract(cls):
+            if (
+                own
+                and issubclass(cls, base)
+                and dataclasses.is_dataclass(cls)
+                and not inspect.isabstract(cls)
+            ):
                 return cast(type[T], cls)
         return None
 
@@ -97,7 +103,9 @@ class Registry(Generic[T]):
         if isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name):
             cls = self.get(tree.func.id)
             return construct(cls, tree, text, self)
-        raise InvalidConfig(f"{text!r} is not a {self.kind}; write a name, or name(parameter=value, …)")
+        raise InvalidConfig(
+            f"{text!r} is not a {self.kind}; write a name, or name(parameter=value, …)"
+        )
 
 
 def construct(cls: type[T], call: ast.Call, text: str, registry: Registry[Any]) -> T:
@@ -114,12 +122,20 @@ def construct(cls: type[T], call: ast.Call, text: str, registry: Registry[Any]) 
         elif place < len(order):
             positional.append(_value(argument, fields[order[place]], text, registry))
         else:
-            raise InvalidConfig(f"{text!r}: {name} takes at most {len(order)} parameters: {', '.join(order)}")
+            raise InvalidConfig(
+                f"{text!r}: {name} takes at most {len(order)} parameters: {', '.join(order)}"
+            )
     named: dict[str, Any] = {}
     for keyword in call.keywords:
-        if keyword.arg is None or keyword.arg not in fields or keyword.arg in order[: len(positional)]:
+        if (
+            keyword.arg is None
+            or keyword.arg not in fields
+            or keyword.arg in order[: len(positional)]
+        ):
             given = keyword.arg or "**"
-            raise InvalidConfig(f"{text!r}: {name} has no parameter {given!r}; it has {', '.join(order) or 'none'}")
+            raise InvalidConfig(
+                f"{text!r}: {name} has no parameter {given!r}; it has {', '.join(order) or 'none'}"
+            )
         named[keyword.arg] = _value(keyword.value, fields[keyword.arg], text, registry)
     try:
         return cls(*positional, **named)
@@ -160,7 +176,9 @@ def _value(tree: ast.expr, hint: Any, text: str, registry: Registry[Any]) -> Any
             return float(value)
         if (kind is str and isinstance(value, str)) or (value is None and kind is type(None)):
             return value
-    raise InvalidConfig(f"{text!r}: {ast.unparse(tree)!r} is not a value of type {_type_name(hint)}")
+    raise InvalidConfig(
+        f"{text!r}: {ast.unparse(tree)!r} is not a value of type {_type_name(hint)}"
+    )
 
 
 def _nested(tree: ast.Name | ast.Call, kind: type, text: str, registry: Registry[Any]) -> Any:
@@ -210,7 +228,9 @@ def _type_name(hint: Any) -> str:
     return getattr(hint, "__name__", str(hint))
 
 
-METHODS: Registry[Any] = Registry("anybound.bound.methods", "anybound.bound.method:Method", "method")
+METHODS: Registry[Any] = Registry(
+    "anybound.bound.methods", "anybound.bound.method:Method", "method"
+)
 INTERMEDIATES: Registry[Any] = Registry(
     "anybound.bound.intermediates",
     "anybound.bound.intermediates.strategy:IntermediateStrategy",

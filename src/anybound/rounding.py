@@ -1,8 +1,9 @@
-"""A-priori bounds on rounding errors, valid for any order of summation and with or without fused multiply-add.
+"""A-priori bounds on rounding errors, valid for any order of summation and with or without fused
+multiply-add.
 
-A sum of m products computed in a format of unit roundoff u satisfies |computed − exact| <= γ_m Σ|x_i y_i| with
-γ_m = m·u / (1 − m·u) (Higham, Accuracy and Stability of Numerical Algorithms, section 3.1), barring underflow, for
-which `tiny` is added where products may be subnormal.
+A sum of m products computed in a format of unit roundoff u satisfies |computed − exact| <= γ_m
+Σ|x_i y_i| with γ_m = m·u / (1 − m·u) (Higham, Accuracy and Stability of Numerical Algorithms,
+section 3.1), barring underflow, for which `tiny` is added where products may be subnormal.
 """
 
 from __future__ import annotations

@@ -1,12 +1,13 @@
 """Linear bound propagation as a choice of ρ: IP, WK, CROWN and every other choice of slopes.
 
-Replace z_k by a line of slope s_k below (where its coefficient g_k >= 0) or above it (g_k < 0). The coefficient that is
-handed on to ẑ_k is s_k g_k, and
+Replace z_k by a line of slope s_k below (where its coefficient g_k >= 0) or above it (g_k < 0). The
+coefficient that is handed on to ẑ_k is s_k g_k, and
 
     ρ_k = −s_k(g_k)·g_k (+ β_k),     g_j = a_j − Σ_k W_kjᵀ ρ_k,     k = n−1 … 1
 
-is the dual point whose q is at least the bound that these lines give, as min (g σ(x) − g s x) >= g t for every valid
-line s x + t. β is the free multiplier of a neuron fixed by branching; any β is valid.
+is the dual point whose q is at least the bound that these lines give, as min (g σ(x) − g s x) >= g
+t for every valid line s x + t. β is the free multiplier of a neuron fixed by branching; any β is
+valid.
 """
 
 from __future__ import annotations
@@ -55,7 +56,9 @@ class Start(Enum):
     def rho(self, dual: Decomposition) -> Layers:
         if self is Start.ZERO:
             return dual.zeros()
-        return propagate(dual, wk_slopes(dual.hull) if self is Start.WK else crown_slopes(dual.hull)).rho
+        return propagate(
+            dual, wk_slopes(dual.hull) if self is Start.WK else crown_slopes(dual.hull)
+        ).rho
 
 
 def crown_slopes(hull: Hull) -> Slopes:

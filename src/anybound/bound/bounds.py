@@ -72,17 +72,25 @@ class Bounds:
             activation.fixed(self.lower.flat(k), self.upper.flat(k)).logical_not()
             for k, activation in network.flat_activations()
         ]
-        return torch.cat(masks, dim=-1) if masks else torch.zeros_like(self.lower.data, dtype=torch.bool)
+        return (
+            torch.cat(masks, dim=-1)
+            if masks
+            else torch.zeros_like(self.lower.data, dtype=torch.bool)
+        )
 
     def counts(self, network: Network) -> list[LayerCount]:
         """Neurons and ambiguous neurons per hidden layer, averaged over the sub-problems and rounded."""
         mask = Layers(self.layout, self.ambiguous(network))
         return [
-            LayerCount(k, mask.flat(k).shape[-1], round(float(mask.flat(k).double().sum() / self.count)))
+            LayerCount(
+                k, mask.flat(k).shape[-1], round(float(mask.flat(k).double().sum() / self.count))
+            )
             for k in self.layout.indices
         ]
 
     def check(self) -> None:
         """Refuse bounds that a dual cannot be built on."""
         if not bool((self.lower.data.isfinite() & self.upper.data.isfinite()).all()):
-            raise InvalidInput("intermediate bounds are NaN or infinite; the network's weights or the input set are too large")
+            raise InvalidInput(
+                "intermediate bounds are NaN or infinite; the network's weights or the input set are too large"
+            )

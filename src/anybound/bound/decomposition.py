@@ -1,4 +1,5 @@
-"""The dual of Lagrangian decomposition, q(ρ): THE evaluator, on which every bound and every verdict rests.
+"""The dual of Lagrangian decomposition, q(ρ): THE evaluator, on which every bound and every verdict
+rests.
 
     q(ρ) = min  Σ_j a_jᵀ z_j + const + Σ_{k=1}^{n−1} ρ_kᵀ (ẑ_B,k − ẑ_A,k)
            over z_0 ∈ C,  (ẑ_B,k, z_k) ∈ cvx_hull_σ(l_k, u_k),  ẑ_A,k = Σ_j W_kj z_j + b_k
@@ -115,7 +116,12 @@ class Decomposition:
         z0 = self.input_argmin(g0)  # P_0
         zhat_b, z, v = self.hull.argmin(rho.data, g.data)  # P_k, every layer at once
         zhat_a = self.net.apply(z0, rho.like(z))  # ẑ_A = W z + b
-        q = self.input_min(g0) + v.sum(-1) - self.net.bias_dot(rho) + self.problem.objective.constant
+        q = (
+            self.input_min(g0)
+            + v.sum(-1)
+            - self.net.bias_dot(rho)
+            + self.problem.objective.constant
+        )
         return Primal(z0, rho.like(z), zhat_a, rho.like(zhat_b), q)
 
     def value(self, rho: Layers) -> Tensor:
@@ -126,7 +132,12 @@ class Decomposition:
         """q(ρ) for coefficients computed before."""
         g0, g = coefficients
         v = self.hull.argmin(rho.data, g.data).value
-        return self.input_min(g0) + v.sum(-1) - self.net.bias_dot(rho) + self.problem.objective.constant
+        return (
+            self.input_min(g0)
+            + v.sum(-1)
+            - self.net.bias_dot(rho)
+            + self.problem.objective.constant
+        )
 
     def input_argmin(self, g0: Tensor | None) -> Tensor:
         """P_0's minimiser z_0, `[D, R, *input_shape]`."""
@@ -137,14 +148,20 @@ class Decomposition:
 
     def input_min(self, g0: Tensor | None) -> Tensor:
         """P_0's value without its bias, `[D, R]`."""
-        return self.problem.objective.constant.new_zeros(self.batch) if g0 is None else self.domain.min(g0)
+        return (
+            self.problem.objective.constant.new_zeros(self.batch)
+            if g0 is None
+            else self.domain.min(g0)
+        )
 
     def rigorous(self, rho: Layers) -> Tensor:
-        """A number that never exceeds q(ρ)'s exact value over the reals, `[D, R]`; −∞ if anything overflows.
+        """A number that never exceeds q(ρ)'s exact value over the reals, `[D, R]`; −∞ if anything
+        overflows.
 
         Every error is bounded a priori, for any order of summation. The computed g_j is within
-        γ_m (|a_j| + Σ_k |W_kj|ᵀ|ρ_k|) of the exact one, which moves the minimum over z_j by at most that times
-        max|z_j|; summed over j, it is Σ_k |ρ_k|ᵀ E_k with E_k = γ_m Σ_j |W_kj| max|z_j| (see `tolerance`).
+        γ_m (|a_j| + Σ_k |W_kj|ᵀ|ρ_k|) of the exact one, which moves the minimum over z_j by at most
+        that times max|z_j|; summed over j, it is Σ_k |ρ_k|ᵀ E_k with E_k = γ_m Σ_j |W_kj| max|z_j|
+        (see `tolerance`).
         To it come the errors of the elementwise minima, of P_0, of the objective and of the final sums."""
         return self.rigorous_at(rho, self.coefficients(rho))
 
@@ -174,7 +191,9 @@ class Decomposition:
         for j in range(self.net.n):
             size = z[j] if j else z0
             terms = len(self.net.successors[j])
-            lost = sum(underflow(map_.fan_out + 1, self.dtype) for _, map_ in self.net.successors[j])
+            lost = sum(
+                underflow(map_.fan_out + 1, self.dtype) for _, map_ in self.net.successors[j]
+            )
             loss = loss + lost * size.flatten(2).sum(-1)
             if j in objective.coefficients:
                 a = objective.coefficients[j].abs()

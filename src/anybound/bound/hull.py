@@ -1,4 +1,5 @@
-"""P_k, the convex hulls of all hidden layers' activations, over which linear functions are minimised.
+"""P_k, the convex hulls of all hidden layers' activations, over which linear functions are
+minimised.
 
     min over (ẑ_B, z) in cvx_hull_σ(l, u)  of  ρ·ẑ_B + g·z   =   min over x in [l, u] of  ρ·x + g·σ(x)
 
@@ -49,7 +50,8 @@ class Slopes(NamedTuple):
 class Hull:
     """cvx_hull_σ of every hidden layer between its bounds: all of a relaxation but the objective.
 
-    `branched` `[D, 1, total]` marks neurons whose bounds were cut by branching: being stable, they still need a free
+    `branched` `[D, 1, total]` marks neurons whose bounds were cut by branching: being stable, they
+    still need a free
     multiplier, as the cut is a constraint that nothing else knows of."""
 
     network: Network
@@ -72,7 +74,8 @@ class Hull:
         """The minimum of ρ·ẑ_B + g·z over every neuron's hull; ρ, g `[D, R, total]`."""
         l, u = self.bounds.lower.data, self.bounds.upper.data
         parts = [
-            activation.argmin(rho[..., at], g[..., at], l[..., at], u[..., at]) for activation, at in self.spans
+            activation.argmin(rho[..., at], g[..., at], l[..., at], u[..., at])
+            for activation, at in self.spans
         ]
         if len(parts) == 1:
             return HullMin(*parts[0])
@@ -91,7 +94,8 @@ class Hull:
         """`[D, R, total]`: argmin's value minus this never exceeds the exact minimum for exact ρ and g."""
         l, u = self.bounds.lower.data, self.bounds.upper.data
         parts = [
-            activation.slack(rho[..., at], g[..., at], l[..., at], u[..., at]) for activation, at in self.spans
+            activation.slack(rho[..., at], g[..., at], l[..., at], u[..., at])
+            for activation, at in self.spans
         ]
         return torch.cat(parts, dim=-1) if parts else torch.zeros_like(rho)
 
@@ -112,7 +116,9 @@ class Hull:
             parts.append(low.abs().maximum(high.abs()))
         return torch.cat(parts, dim=-1) if parts else l
 
-    def lines(self, relax: Callable[[Activation], Callable[[Tensor, Tensor], Relaxation]]) -> Slopes:
+    def lines(
+        self, relax: Callable[[Activation], Callable[[Tensor, Tensor], Relaxation]]
+    ) -> Slopes:
         """The slopes of a linear relaxation of every activation."""
         l, u = self.bounds.lower.data, self.bounds.upper.data
         parts = [relax(activation)(l[..., at], u[..., at]) for activation, at in self.spans]
@@ -128,7 +134,9 @@ class Hull:
         parts = [activation.slopes(l[..., at], u[..., at]) for activation, at in self.spans]
         if not parts:
             return l, l, u, u
-        low_min, low_max, up_min, up_max = (torch.cat(column, -1) for column in zip(*parts, strict=True))
+        low_min, low_max, up_min, up_max = (
+            torch.cat(column, -1) for column in zip(*parts, strict=True)
+        )
         return low_min, low_max, up_min, up_max
 
     @cached_property
@@ -159,7 +167,9 @@ class Hull:
             total = total + (gamma(terms, z0.dtype) + map_.error.relative) * map_.abs_linear(size)
             if map_.error.absolute:
                 reach = size.flatten(2).sum(-1)
-                total = total + map_.error.absolute * reach.reshape(*reach.shape, *[1] * len(map_.out_shape))
+                total = total + map_.error.absolute * reach.reshape(
+                    *reach.shape, *[1] * len(map_.out_shape)
+                )
             if map_.bias is not None:
                 products = gamma(map_.out_size + 1, z0.dtype) * map_.bias.abs()
                 total = total + products + map_.error.bias

@@ -1,4 +1,5 @@
-"""The Lagrangian-relaxation dual d(μ, λ) of Dvijotham et al. (the paper's eq. dj_prob-main), on a graph.
+"""The Lagrangian-relaxation dual d(μ, λ) of Dvijotham et al. (the paper's eq. dj_prob-main), on a
+graph.
 
     d(μ, λ) = min  Σ_j a_jᵀ z_j + const + Σ_k μ_kᵀ (ẑ_k − Σ_j W_kj z_j − b_k) + Σ_k λ_kᵀ (z_k − σ(ẑ_k))
               over z_0 ∈ C,  l_k <= ẑ_k <= u_k,  min σ <= z_k <= max σ  on [l_k, u_k].

@@ -60,7 +60,13 @@ class LagrangianAscent(Method[LagrangianState]):
         )
 
     def _evaluate(
-        self, dual: Decomposition, mu: Layers, lam: Layers, for_mu: Moments, for_lam: Moments, t: int
+        self,
+        dual: Decomposition,
+        mu: Layers,
+        lam: Layers,
+        for_mu: Moments,
+        for_lam: Moments,
+        t: int,
     ) -> LagrangianState:
         value, grad_mu, grad_lam = Lagrangian(dual).inner_min(mu, lam)
         return LagrangianState(mu, lam, value, grad_mu, grad_lam, for_mu, for_lam, t)

@@ -1,10 +1,12 @@
-"""The convex relaxation (the paper's eq. planet-relax) as a sparse linear program, and its dual point ρ.
+"""The convex relaxation (the paper's eq. planet-relax) as a sparse linear program, and its dual
+point ρ.
 
     min Σ_j a_jᵀ z_j   over z_0 ∈ C,   ẑ_k − Σ_j W_kj z_j = b_k,   l_k <= ẑ_k <= u_k,   facets of cvx_hull_σ(ẑ_k, z_k)
 
-For a ReLU the facets are PLANET's; other activations have theirs, smooth ones tangents to within a tolerance. The
-Lagrangian has the term yᵀ(b + Σ W z − ẑ) for the rows' multipliers y, the dual ρᵀ(ẑ_B − ẑ_A): so ρ = −y. Any y a solver
-returns, optimal or interrupted, is a valid ρ, and `Decomposition` evaluates it; nothing rests on the solver.
+For a ReLU the facets are PLANET's; other activations have theirs, smooth ones tangents to within a
+tolerance. The Lagrangian has the term yᵀ(b + Σ W z − ẑ) for the rows' multipliers y, the dual
+ρᵀ(ẑ_B − ẑ_A): so ρ = −y. Any y a solver returns, optimal or interrupted, is a valid ρ, and
+`Decomposition` evaluates it; nothing rests on the solver.
 
 Variables are ordered z_0, then (ẑ_k, z_k) layer by layer, then what the input set needs.
 """
@@ -95,7 +97,9 @@ class LinearProgram:
         parts += self._input_rows()
         matrix = vstack([part.matrix for part in parts], format="csr")
         return Rows(
-            matrix, np.concatenate([p.lower for p in parts]), np.concatenate([p.upper for p in parts])
+            matrix,
+            np.concatenate([p.lower for p in parts]),
+            np.concatenate([p.upper for p in parts]),
         )
 
     def _affine(self, k: int) -> Rows:
@@ -124,7 +128,10 @@ class LinearProgram:
         l, u = self.hull.bounds.lower.flat(k), self.hull.bounds.upper.flat(k)
         for sign, slope, offset in activation.facets(l, u, self.tolerance):
             s, t = _vector(slope.expand_as(l)), _vector(offset.expand_as(l))
-            blocks = {self.offsets[k]: diags(-sign * s, format="csr"), self.post(k): sign * identity(size, format="csr")}
+            blocks = {
+                self.offsets[k]: diags(-sign * s, format="csr"),
+                self.post(k): sign * identity(size, format="csr"),
+            }
             rows.append(Rows(self._place(blocks, size), sign * t, np.full(size, np.inf)))
         return rows
 
@@ -163,7 +170,9 @@ class LinearProgram:
 
     def rho(self, row_dual: Vector, like: Tensor) -> Tensor:
         """ρ = −y, `[total]`."""
-        y = torch.from_numpy(np.asarray(row_dual[: self.hull.network.layout.total], dtype=np.float64))
+        y = torch.from_numpy(
+            np.asarray(row_dual[: self.hull.network.layout.total], dtype=np.float64)
+        )
         return (-y).nan_to_num(0.0, 0.0, 0.0).to(like)
 
 

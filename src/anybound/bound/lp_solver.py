@@ -41,7 +41,9 @@ class HighsSolver:
         try:
             import highspy
         except ImportError:
-            raise MissingDependency("the LP methods need HiGHS: pip install 'anybound[lp]'") from None
+            raise MissingDependency(
+                "the LP methods need HiGHS: pip install 'anybound[lp]'"
+            ) from None
         self.api: Any = highspy  # highspy ships no types
         self.highs: Any = highspy.Highs()
         self.highs.setOptionValue("output_flag", False)
@@ -69,7 +71,9 @@ class HighsSolver:
     def minimise(self, cost: Vector, seconds: float) -> Solution:
         index: NDArray[np.int32] = np.arange(len(cost), dtype=np.int32)
         self.highs.changeColsCost(len(cost), index, cost)
-        self.highs.setOptionValue("time_limit", min(max(seconds, 0.0) + self.highs.getRunTime(), 1e30))
+        self.highs.setOptionValue(
+            "time_limit", min(max(seconds, 0.0) + self.highs.getRunTime(), 1e30)
+        )
         self.highs.run()
         status, solution = self.highs.getModelStatus(), self.highs.getSolution()
         point = np.asarray(solution.col_value) if solution.value_valid else None
@@ -86,7 +90,9 @@ class GurobiSolver:
         try:
             import gurobipy
         except ImportError:
-            raise MissingDependency("Gurobi is not installed: pip install 'anybound[gurobi]'") from None
+            raise MissingDependency(
+                "Gurobi is not installed: pip install 'anybound[gurobi]'"
+            ) from None
         self.api: Any = gurobipy
         environment = gurobipy.Env(params={"OutputFlag": 0, "Threads": threads})
         self.model: Any = gurobipy.Model(env=environment)
@@ -108,7 +114,9 @@ class GurobiSolver:
         try:
             self.model.optimize()
         except self.api.GurobiError as error:
-            raise MissingDependency(f"Gurobi: {error}; a licence for models of this size is needed") from None
+            raise MissingDependency(
+                f"Gurobi: {error}; a licence for models of this size is needed"
+            ) from None
         optimal = self.model.Status == self.api.GRB.OPTIMAL
         try:
             dual = np.zeros(len(self.equal))

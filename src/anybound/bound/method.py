@@ -1,7 +1,8 @@
 """The protocol of a bounding method, and the one loop that runs them all.
 
-A method proposes ρ; it is a frozen record of hyper-parameters, and what changes lives in a state of its own. The loop
-counts, keeps the best proposal of every problem, drops problems that are decided, and can be stopped anywhere.
+A method proposes ρ; it is a frozen record of hyper-parameters, and what changes lives in a state of
+its own. The loop counts, keeps the best proposal of every problem, drops problems that are decided,
+and can be stopped anywhere.
 """
 
 from __future__ import annotations
@@ -34,7 +35,9 @@ class Proposal(NamedTuple):
 class Method(ABC, Generic[State]):
     """A frozen record of hyper-parameters that proposes better and better ρ."""
 
-    reports_own: ClassVar[bool] = False  # its bound is its own formula's, which q(ρ) may beat (DSG+)
+    reports_own: ClassVar[bool] = (
+        False  # its bound is its own formula's, which q(ρ) may beat (DSG+)
+    )
 
     @abstractmethod
     def steps(self, dual: Decomposition) -> int:
@@ -94,7 +97,8 @@ class TracePoint(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class DualResult:
-    """The best ρ of every problem and the method's own bound there, `[D, R]`, in the search's dtype: a proposal, not
+    """The best ρ of every problem and the method's own bound there, `[D, R]`, in the search's
+    dtype: a proposal, not
     yet a proof (that is `Decomposition.rigorous`)."""
 
     rho: Layers
@@ -145,7 +149,9 @@ class _Run:
         self.dual, self.method, self.budget, self.stop_above = dual, method, budget, stop_above
         self.started = budget.elapsed()
         self.best_rho = _checked(dual, warm) if warm is not None else dual.zeros()
-        self.best = torch.full(dual.batch, -torch.inf, dtype=dual.dtype, device=self.best_rho.data.device)
+        self.best = torch.full(
+            dual.batch, -torch.inf, dtype=dual.dtype, device=self.best_rho.data.device
+        )
         self.iteration = 0
         self.keep_trace, self.trace = trace, list[TracePoint]()
         self.axis = 0 if dual.batch[0] > 1 else 1
@@ -162,7 +168,9 @@ class _Run:
         dual, method = self.dual, self.method
         state = method.init(dual, self.warm)
         if self.warm is not None:
-            self._record(Proposal(self.warm, dual.value(self.warm)))  # a warm start is never made worse
+            self._record(
+                Proposal(self.warm, dual.value(self.warm))
+            )  # a warm start is never made worse
         self._record(method.propose(dual, state))
         while self.iteration < method.steps(dual):
             if self.budget.is_spent(self.iteration):
@@ -194,7 +202,11 @@ class _Run:
             self.trace.append(TracePoint(seconds, self.iteration, self.best.clone()))
 
     def _keep_better(self, rho: Layers, value: Tensor) -> None:
-        if self._everything_is_open() and value.device.type == "cpu" and bool((value > self.best).all()):
+        if (
+            self._everything_is_open()
+            and value.device.type == "cpu"
+            and bool((value > self.best).all())
+        ):
             self.best, self.best_rho = value, rho  # the common case, without a copy
             return
         old = self.best.index_select(self.axis, self.open)
@@ -213,7 +225,9 @@ class _Run:
 
     def result(self, stopped: Stopped) -> DualResult:
         seconds = self.budget.elapsed() - self.started
-        return DualResult(self.best_rho, self.best, self.iteration, seconds, stopped, tuple(self.trace))
+        return DualResult(
+            self.best_rho, self.best, self.iteration, seconds, stopped, tuple(self.trace)
+        )
 
 
 def _checked(dual: Decomposition, warm: Layers) -> Layers:
@@ -231,7 +245,9 @@ def take_dual(dual: Decomposition, axis: int, index: Tensor) -> Decomposition:
     problem = dual.problem
     if axis == 1:
         return replace(dual, problem=problem.select(index))
-    picked = replace(problem, domain=problem.domain.pick(index), objective=problem.objective.pick(index))
+    picked = replace(
+        problem, domain=problem.domain.pick(index), objective=problem.objective.pick(index)
+    )
     return Decomposition(picked, dual.hull.pick(index))
 
 
@@ -240,7 +256,8 @@ def _is_frozen(record: Any) -> bool:
 
 
 def take(state: Any, axis: int, index: Tensor) -> Any:
-    """The part of a state record that belongs to some problems: every tensor in it starts with `[D, R]`.
+    """The part of a state record that belongs to some problems: every tensor in it starts with `[D,
+    R]`.
 
     States are records that change; frozen records inside them (a hull, a method) are shared by all problems."""
     if isinstance(state, Tensor):
@@ -249,6 +266,9 @@ def take(state: Any, axis: int, index: Tensor) -> Any:
         return state.like(take(state.data, axis, index))
     if dataclasses.is_dataclass(state) and not isinstance(state, type) and not _is_frozen(state):
         return replace(
-            state, **{f.name: take(getattr(state, f.name), axis, index) for f in dataclasses.fields(state)}
+            state,
+            **{
+                f.name: take(getattr(state, f.name), axis, index) for f in dataclasses.fields(state)
+            },
         )
     return state

@@ -2,8 +2,8 @@
 
     ẑ_k = Σ_j W_kj z_j + b_k,    z_k = σ_k(ẑ_k),    k = 1 … n,   z_0 the input,   ẑ_n the output (σ_n absent)
 
-A chain is the case of one edge per node. Indices are the paper's and never shifted: `nodes[0]` is the input,
-`nodes[k]` layer k, `nodes[n]` the output. Nodes are in topological order.
+A chain is the case of one edge per node. Indices are the paper's and never shifted: `nodes[0]` is
+the input, `nodes[k]` layer k, `nodes[n]` the output. Nodes are in topological order.
 """
 
 from __future__ import annotations
@@ -106,13 +106,18 @@ class Network:
 
     def affine(self, k: int, z0: Tensor, z: Layers) -> Tensor:
         """ẑ_k = Σ_j W_kj z_j + b_k, `[..., *shape_k]`."""
-        return sum_of(edge.map.apply(z[edge.source] if edge.source else z0) for edge in self.nodes[k].edges)
+        return sum_of(
+            edge.map.apply(z[edge.source] if edge.source else z0) for edge in self.nodes[k].edges
+        )
 
     def apply(self, z0: Tensor, z: Layers) -> Layers:
         """ẑ_k of every hidden layer from independent z_0 … z_{n−1}."""
         if self.n == 1:
             return z
-        blocks = (self.affine(k, z0, z).expand(*z.data.shape[:-1], *self.nodes[k].shape) for k in self.hidden)
+        blocks = (
+            self.affine(k, z0, z).expand(*z.data.shape[:-1], *self.nodes[k].shape)
+            for k in self.hidden
+        )
         return z.like(torch.cat([block.flatten(z.data.ndim - 1) for block in blocks], dim=-1))
 
     def transpose(self, j: int, rho: Layers) -> Tensor | None:
@@ -148,7 +153,9 @@ class Network:
     def to(self, dtype: torch.dtype, device: torch.device | None = None) -> Network:
         return Network(
             tuple(
-                replace(node, edges=tuple(Edge(e.source, e.map.to(dtype, device)) for e in node.edges))
+                replace(
+                    node, edges=tuple(Edge(e.source, e.map.to(dtype, device)) for e in node.edges)
+                )
                 for node in self.nodes
             )
         )

@@ -4,8 +4,8 @@ A function `cᵀ ẑ_n + d` of the last layer is folded back by that layer once 
 
     cᵀ ẑ_n + d = Σ_j a_jᵀ z_j + constant,     a_j = W_njᵀ c,     constant = cᵀ b_n + d,
 
-so that the dual never sees layer n. The rows of W_n that belong to single neurons are gathered, never
-multiplied with an identity.
+so that the dual never sees layer n. The rows of W_n that belong to single neurons are gathered,
+never multiplied with an identity.
 """
 
 from __future__ import annotations
@@ -28,8 +28,9 @@ from anybound.rounding import gamma, underflow
 class Objective:
     """Σ_j a_jᵀ z_j + constant, and how far each number may be from its exact value.
 
-    `coefficients[j]` is `[D, R, *shape_j]`, `constant` is `[D, R]`; D is 1 when shared by the sub-problems.
-    `errors[j]` bounds |a_j − exact| elementwise, `constant_error` likewise; they hold for float64.
+    `coefficients[j]` is `[D, R, *shape_j]`, `constant` is `[D, R]`; D is 1 when shared by the
+    sub-problems. `errors[j]` bounds |a_j − exact| elementwise, `constant_error` likewise; they hold
+    for float64.
     """
 
     coefficients: Mapping[int, Tensor]
@@ -74,7 +75,9 @@ class Objective:
             if edge.map.bias is not None:
                 bias = edge.map.bias.expand(edge.map.out_shape).reshape(-1)[index].to(sign)
                 constant = constant + sign * bias
-                constant_error = constant_error + gamma(2, a.dtype) * bias.abs() + edge.map.error.bias
+                constant_error = (
+                    constant_error + gamma(2, a.dtype) * bias.abs() + edge.map.error.bias
+                )
         return Objective(coefficients, constant, errors, constant_error)
 
     @property
@@ -135,7 +138,9 @@ class Problem:
 
     def to(self, dtype: torch.dtype, device: torch.device | None = None) -> Problem:
         return Problem(
-            self.network.to(dtype, device), self.domain.to(dtype, device), self.objective.to(dtype, device)
+            self.network.to(dtype, device),
+            self.domain.to(dtype, device),
+            self.objective.to(dtype, device),
         )
 
     def select(self, row: Tensor) -> Problem:
@@ -145,13 +150,18 @@ class Problem:
 def transpose_error(map_: AffineMap, magnitude: Tensor) -> Tensor:
     """At least |computed Wᵀρ − exact W*ᵀρ| elementwise, for |ρ| = `magnitude`.
 
-    γ_m |W|ᵀ|ρ| bounds the rounding of a sum of m products in any order; the stored weights' own error adds to it.
+    γ_m |W|ᵀ|ρ| bounds the rounding of a sum of m products in any order; the stored weights' own
+    error adds to it.
     The leading factor covers the rounding of |W|ᵀ|ρ| itself."""
     relative = gamma(map_.fan_out + 2, magnitude.dtype) + map_.error.relative
-    error = map_.abs_transpose(magnitude) * (1.001 * relative) + underflow(map_.fan_out, magnitude.dtype)
+    error = map_.abs_transpose(magnitude) * (1.001 * relative) + underflow(
+        map_.fan_out, magnitude.dtype
+    )
     if map_.error.absolute:
         total = magnitude.flatten(-len(map_.out_shape) or magnitude.ndim).sum(-1)
-        error = error + 1.001 * map_.error.absolute * total.reshape(*total.shape, *[1] * len(map_.in_shape))
+        error = error + 1.001 * map_.error.absolute * total.reshape(
+            *total.shape, *[1] * len(map_.in_shape)
+        )
     return error
 
 
@@ -166,11 +176,15 @@ def bias_error(map_: AffineMap, magnitude: Tensor) -> Tensor:
 
 def _with_subproblem_axis(rows: Tensor, network: Network) -> Tensor:
     shape = network.output_shape
-    if tuple(rows.shape[rows.ndim - len(shape) :]) != tuple(shape) or rows.ndim - len(shape) not in (1, 2):
+    if tuple(rows.shape[rows.ndim - len(shape) :]) != tuple(shape) or rows.ndim - len(
+        shape
+    ) not in (1, 2):
         raise InvalidInput(
             f"rows have shape {tuple(rows.shape)}; expected [R, {', '.join(map(str, shape))}], "
             "one coefficient per output"
         )
     if not bool(torch.isfinite(rows).all()):
-        raise InvalidInput("rows contain NaN or infinite coefficients; every coefficient must be finite")
+        raise InvalidInput(
+            "rows contain NaN or infinite coefficients; every coefficient must be finite"
+        )
     return rows.unsqueeze(0) if rows.ndim == len(shape) + 1 else rows

@@ -1,7 +1,7 @@
 """One backward sweep (WK, CROWN) for the neurons of a layer, which several strategies start from.
 
-WK gives both lines around an activation the same slope, so that the sweep for −ẑ is the negative of that for ẑ: one
-sweep bounds a neuron from below and above. With CROWN each side has its own.
+WK gives both lines around an activation the same slope, so that the sweep for −ẑ is the negative of
+that for ẑ: one sweep bounds a neuron from below and above. With CROWN each side has its own.
 """
 
 from __future__ import annotations

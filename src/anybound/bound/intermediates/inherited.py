@@ -25,7 +25,9 @@ class Inherited(IntermediateStrategy):
 
     def bounds(self, network: Network, domain: Domain, budget: Budget | None = None) -> Bounds:
         if self.parent.layout.shapes[: len(network.layout.shapes)] != network.layout.shapes:
-            raise InvalidConfig("the parent's bounds belong to another network: its layers have other shapes")
+            raise InvalidConfig(
+                "the parent's bounds belong to another network: its layers have other shapes"
+            )
         bounds = self.parent.upto(network.n)
         if self.cut is not None:
             bounds = bounds.intersect(self.cut.upto(network.n))

@@ -31,7 +31,8 @@ from anybound.model.network import Network
 class Iterative(IntermediateStrategy):
     """CROWN for every ambiguous neuron, then `method` for those that are still ambiguous.
 
-    A side whose sign is proved is dropped at once: the neuron is stable then. `search` is the dtype of the ascent; what
+    A side whose sign is proved is dropped at once: the neuron is stable then. `search` is the dtype
+    of the ascent; what
     it proposes is evaluated rigorously in the network's own. A spent budget leaves the bounds of the sweep."""
 
     method: Method[Any] = Slopes(iterations=10, schedule=Decay(0.3, 0.9))
@@ -47,7 +48,9 @@ class Iterative(IntermediateStrategy):
         if (task.k == 1 and task.hull.domain.is_box) or left.numel() == 0 or budget.is_spent():
             return swept
         lower, upper = (x.flatten(2).clone() for x in swept)
-        size = 4 * max(task.hull.network.layout.total, task.hull.network.input_size) * lower.shape[0]
+        size = (
+            4 * max(task.hull.network.layout.total, task.hull.network.input_size) * lower.shape[0]
+        )
         for part in chunks(left, 2 * size, BLOCK_BYTES):
             if budget.is_spent():
                 break

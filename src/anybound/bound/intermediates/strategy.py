@@ -1,7 +1,9 @@
-"""The protocol of a strategy for intermediate bounds, and the walk through the layers that strategies share.
+"""The protocol of a strategy for intermediate bounds, and the walk through the layers that
+strategies share.
 
-Layer k is bounded on the sub-network that ends there, between the bounds of layers 1 … k−1 found so far (the paper's
-appendix `intermediate`). Every number is rigorous: methods propose ρ, `Decomposition.rigorous` decides.
+Layer k is bounded on the sub-network that ends there, between the bounds of layers 1 … k−1 found so
+far (the paper's appendix `intermediate`). Every number is rigorous: methods propose ρ,
+`Decomposition.rigorous` decides.
 """
 
 from __future__ import annotations
@@ -44,7 +46,9 @@ class LayerTask(NamedTuple):
     def dual(self, index: Tensor, sign: Tensor) -> Decomposition:
         """Of minimising sign_r · ẑ_k[index_r]."""
         network, domain = self.hull.network, self.hull.domain
-        return Decomposition(Problem(network, domain, Objective.neurons(network, index, sign)), self.hull)
+        return Decomposition(
+            Problem(network, domain, Objective.neurons(network, index, sign)), self.hull
+        )
 
 
 Tighten = Callable[[LayerTask], Interval]

@@ -22,7 +22,8 @@ from anybound.model.network import Network
 
 @dataclass(frozen=True)
 class BestOfIntervalAndWK(IntermediateStrategy):
-    """Every neuron's better bound, or (`stable_too=False`) only that of the neurons that intervals leave ambiguous.
+    """Every neuron's better bound, or (`stable_too=False`) only that of the neurons that intervals
+    leave ambiguous.
 
     Bounds of stable neurons change nothing for methods that propagate their ρ, a little for the others."""
 

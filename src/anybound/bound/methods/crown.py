@@ -1,6 +1,8 @@
-"""CROWN (Zhang et al. 2018): ρ_k = −s_k(g_k)·g_k with the adaptive lower slope (1 where u > −l, else 0 for a ReLU).
+"""CROWN (Zhang et al. 2018): ρ_k = −s_k(g_k)·g_k with the adaptive lower slope (1 where u > −l,
+else 0 for a ReLU).
 
-q(ρ) is at least CROWN's own bound, whatever the activation, as the dual finds the best offset of every line itself.
+q(ρ) is at least CROWN's own bound, whatever the activation, as the dual finds the best offset of
+every line itself.
 """
 
 from __future__ import annotations

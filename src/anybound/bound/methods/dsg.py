@@ -1,6 +1,8 @@
-"""DSG+: supergradient ascent with Adam on the dual d(μ, λ) of Dvijotham et al., the paper's baseline.
+"""DSG+: supergradient ascent with Adam on the dual d(μ, λ) of Dvijotham et al., the paper's
+baseline.
 
-Its certificate is ρ = μ, whose q is at least d (the paper's Theorem 1); the bound it reports is d itself.
+Its certificate is ρ = μ, whose q is at least d (the paper's Theorem 1); the bound it reports is d
+itself.
 """
 
 from __future__ import annotations

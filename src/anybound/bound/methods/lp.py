@@ -1,7 +1,8 @@
-"""LP: the convex relaxation solved by an off-the-shelf solver (the paper's Gurobi rows), reported through ρ.
+"""LP: the convex relaxation solved by an off-the-shelf solver (the paper's Gurobi rows), reported
+through ρ.
 
-With a time limit per problem (the paper's Gurobi-TL) the multipliers of the interrupted solver are still a valid ρ; where
-it has none, WK's ρ stands in.
+With a time limit per problem (the paper's Gurobi-TL) the multipliers of the interrupted solver are
+still a valid ρ; where it has none, WK's ρ stands in.
 """
 
 from __future__ import annotations
@@ -46,7 +47,9 @@ class LP(Method[LPState]):
 
     def __post_init__(self) -> None:
         if not self.seconds > 0 or not self.tolerance > 0 or self.threads < 1:
-            raise InvalidConfig(f"{self!r}: seconds and tolerance must be positive, threads at least 1")
+            raise InvalidConfig(
+                f"{self!r}: seconds and tolerance must be positive, threads at least 1"
+            )
 
     def steps(self, dual: Decomposition) -> int:
         d, r = dual.batch
@@ -65,7 +68,9 @@ class LP(Method[LPState]):
         if state.program is None or state.solver is None:
             return state
         objective = dual.problem.objective.pick(torch.tensor([d]))
-        solution = state.solver.minimise(state.program.cost(objective.coefficients, r), self.seconds)
+        solution = state.solver.minimise(
+            state.program.cost(objective.coefficients, r), self.seconds
+        )
         solved, rho = state.solved.clone(), state.rho.data.clone()
         solved[d, r] = True
         if solution.row_dual is not None:

@@ -1,12 +1,14 @@
-"""Proximal maximisation of q: the method of multipliers with (block-coordinate) Frank–Wolfe (the paper's section prox).
+"""Proximal maximisation of q: the method of multipliers with (block-coordinate) Frank–Wolfe (the
+paper's section prox).
 
 The augmented Lagrangian at the anchor ρ^t, with d_k = ẑ_B,k − ẑ_A,k, is
 
     L = Σ_j a_jᵀ z_j + Σ_k ρ_kᵀ d_k + Σ_k ‖d_k‖² / (2 η_k),       grad_k := ∂L/∂d_k = ρ_k + d_k/η_k.
 
-Block j holds (ẑ_B,j, z_j); its linearisation has the costs grad_j and a_j − Σ_k W_kjᵀ grad_k, so that the conditional
-gradient is the inner minimisation of q at ρ = grad. A step γ along (δB, δz) changes d_j by γ δB and every successor's
-d_k by −γ δA_k = −γ W_kj δz, so that (eqs. optimal_gamma and optimal-gamma-gauss, with the errata)
+Block j holds (ẑ_B,j, z_j); its linearisation has the costs grad_j and a_j − Σ_k W_kjᵀ grad_k, so
+that the conditional gradient is the inner minimisation of q at ρ = grad. A step γ along (δB, δz)
+changes d_j by γ δB and every successor's d_k by −γ δA_k = −γ W_kj δz, so that (eqs. optimal_gamma
+and optimal-gamma-gauss, with the errata)
 
     γ* = clamp_[0,1]( −(grad_jᵀ δB + costᵀ δz) / (‖δB‖²/η_j + Σ_k ‖δA_k‖²/η_k) ).
 
@@ -52,7 +54,8 @@ class ProximalState:
 
 @dataclass(frozen=True)
 class Proximal(Method[ProximalState]):
-    """The paper's incomplete verification: momentum 0.3, η from 10 to 500 linearly in the passes, two passes per step.
+    """The paper's incomplete verification: momentum 0.3, η from 10 to 500 linearly in the passes,
+    two passes per step.
 
     `evaluate_every` dual updates q is evaluated (the last one always); each costs half a pass."""
 

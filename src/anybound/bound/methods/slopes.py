@@ -2,9 +2,9 @@
 
     ρ_k = −s_k(g_k)·g_k + β_k,   g_j = a_j − Σ_k W_kjᵀ ρ_k          (see bound.backward)
 
-Free are the slopes s of the lines below (where g >= 0) and above (g < 0) each ambiguous neuron, per objective row, and
-the multipliers β of neurons fixed by branching. The gradient has a closed form. With x*_k the minimiser of
-ρ_k x + g_k σ(x) on [l_k, u_k], a forward sweep along the chosen lines
+Free are the slopes s of the lines below (where g >= 0) and above (g < 0) each ambiguous neuron, per
+objective row, and the multipliers β of neurons fixed by branching. The gradient has a closed form.
+With x*_k the minimiser of ρ_k x + g_k σ(x) on [l_k, u_k], a forward sweep along the chosen lines
 
     Z_0 = z_0*,    ẑ_k = Σ_j W_kj Z_j + b_k,    Z_k = σ(x*_k) + s_k (ẑ_k − x*_k)
 
@@ -83,7 +83,9 @@ class Slopes(Method[SlopesState]):
         beta = state.beta
         if dual.hull.branched is not None:
             step = self.beta_schedule.at(t, self.iterations)
-            beta = beta - step * self.adam.direction(state.beta_moments, state.gradient * dual.hull.branched)
+            beta = beta - step * self.adam.direction(
+                state.beta_moments, state.gradient * dual.hull.branched
+            )
         return _evaluate(dual, lower, upper, beta, state.moments, state.beta_moments, t)
 
     def propose(self, dual: Decomposition, state: SlopesState) -> Proposal:
@@ -110,7 +112,8 @@ def _evaluate(
 
 
 def _touching_points(dual: Decomposition, slope: Tensor, above: Tensor) -> HullMin:
-    """Where each line touches σ. Slopes at the end of their range are moved inwards a little for this: there the
+    """Where each line touches σ. Slopes at the end of their range are moved inwards a little for
+    this: there the
     minimiser is not unique, and the one that belongs to slopes inside the range gives the one-sided derivative."""
     low_min, low_max, up_min, up_max = dual.hull.slope_limits
     least, most = low_min + above * (up_min - low_min), low_max + above * (up_max - low_max)
@@ -125,7 +128,8 @@ def _along_lines(
 ) -> tuple[Tensor, Tensor]:
     """(ẑ, x*) of the forward sweep Z_k = σ(x*_k) + s_k (ẑ_k − x*_k), `[D, R, total]` each.
 
-    A neuron fixed by branching is affine, so that x* matters for β only: it is the end of [l, u] that β ≠ 0 pushes
+    A neuron fixed by branching is affine, so that x* matters for β only: it is the end of [l, u]
+    that β ≠ 0 pushes
     to, and for β = 0 the point of [l, u] closest to ẑ, which makes the gradient the violation of the cut."""
     net, layout = dual.net, dual.net.layout
     zhat, z, x = dual.zeros(), dual.zeros(), touch.zhat_b

@@ -1,6 +1,6 @@
 """Supergradient ascent on q (the paper's section subgradient_method, algorithm subg).
 
-    ρ^{t+1} = ρ^t + α^t · Adam(∇q(ρ^t)),     ∇q = ẑ_B − ẑ_A     (eq. subgradient_update)
+ρ^{t+1} = ρ^t + α^t · Adam(∇q(ρ^t)),     ∇q = ẑ_B − ẑ_A     (eq. subgradient_update)
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ class SupergradientState:
 
 @dataclass(frozen=True)
 class Supergradient(Method[SupergradientState]):
-    """Adam on ρ, from the dual point of WK, with linearly decreasing steps (the paper's incomplete verification).
+    """Adam on ρ, from the dual point of WK, with linearly decreasing steps (the paper's incomplete
+    verification).
 
     `Geometric(3e-2, 1e-5)` in place of the paper's steps closes most of the remaining gap at equal cost."""
 

@@ -1,7 +1,8 @@
 """WK (Wong & Kolter 2018): ν_n = −c, ν̂_k = Σ W_{k+1}ᵀ ν_{k+1}, ν_k = D_k ν̂_k, and ρ_k = ν_k.
 
-D_k is 1 for passing, 0 for blocked and u/(u−l) for ambiguous ReLUs: both lines around an activation have the chord's
-slope. The paper's appendix WK_init shows that q(ρ) is then exactly WK's bound (with the errata's signs).
+D_k is 1 for passing, 0 for blocked and u/(u−l) for ambiguous ReLUs: both lines around an activation
+have the chord's slope. The paper's appendix WK_init shows that q(ρ) is then exactly WK's bound
+(with the errata's signs).
 """
 
 from __future__ import annotations
