@@ -34,8 +34,7 @@ class Minimum(NamedTuple):
 
 
 class Relaxation(NamedTuple):
-    """Lines around σ on [l, u]:  lower_slope·x + lower_offset <= σ(x) <= upper_slope·x +
-    upper_offset.
+    """Lines around σ:  lower_slope·x + lower_offset <= σ(x) <= upper_slope·x + upper_offset.
 
     The offsets are rounded outwards, so the inequalities hold exactly for the numbers given."""
 
@@ -46,8 +45,7 @@ class Relaxation(NamedTuple):
 
 
 class Facet(NamedTuple):
-    """One inequality of the hull's outer description:  sign·(σ − slope·x − offset) >= 0; sign is
-    ±1."""
+    """One inequality on the hull:  sign·(σ − slope·x − offset) >= 0, where sign is ±1."""
 
     sign: int
     slope: Tensor
@@ -121,13 +119,11 @@ class Activation(ABC):
 
     @abstractmethod
     def relax(self, l: Tensor, u: Tensor) -> Relaxation:
-        """The lines closest to σ, in the mean over [l, u]: CROWN's adaptive lower line, the
-        tightest upper line."""
+        """The lines closest to σ in the mean over [l, u]; for a ReLU CROWN's adaptive choice."""
 
     @abstractmethod
     def slopes(self, l: Tensor, u: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """(lower_min, lower_max, upper_min, upper_max): the slopes that lines below and above σ may
-        usefully take.
+        """(lower_min, lower_max, upper_min, upper_max): the useful slopes of lines around σ.
 
         They are the slopes of the convex and of the concave envelope at their ends; where min = max
         there is nothing to optimise."""
@@ -136,8 +132,7 @@ class Activation(ABC):
     def facets(self, l: Tensor, u: Tensor, tolerance: float) -> tuple[Facet, ...]:
         """Inequalities valid on the hull of the graph over [l, u].
 
-        Together they describe it up to rounding (piecewise linear σ) or to within `tolerance` in
-        σ."""
+        Together they describe it up to rounding, or (σ not piecewise linear) to `tolerance`."""
 
     @abstractmethod
     def split_at(self, l: Tensor, u: Tensor) -> Tensor:
@@ -145,8 +140,7 @@ class Activation(ABC):
 
     @abstractmethod
     def fixed(self, l: Tensor, u: Tensor) -> Tensor:
-        """Whether σ is affine on [l, u] (then nothing is lost by its hull and there is nothing to
-        branch on)."""
+        """Whether σ is affine on [l, u]: its hull is exact, there is nothing to branch on."""
 
     def flattened(self, shape: Shape) -> Activation:
         """σ for neurons of a layer of this shape that are laid out in one axis."""
@@ -181,8 +175,7 @@ def check_bounds(l: Tensor, u: Tensor) -> None:
 
 
 def flag(compare: Callable[..., Tensor], a: Tensor, b: Tensor) -> Tensor:
-    """`compare(a, b)` as 0 and 1 in the dtype of `a`: as cheap as a product, unlike a boolean
-    mask."""
+    """`compare(a, b)` as 0 and 1 in the dtype of `a`: cheap, unlike a boolean mask."""
     a = a.detach()
     return compare(a, b.detach(), out=a.new_empty(0))
 

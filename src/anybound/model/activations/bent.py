@@ -1,11 +1,12 @@
-"""σ(x) = max(x, 0) + α·min(x, 0): a line with one bend, at the origin (ReLU, leaky ReLU, PReLU, |x|).
+"""σ(x) = max(x, 0) + α·min(x, 0): a line with a bend at 0 (ReLU, leaky ReLU, PReLU, |x|).
 
-On [l, u] the minimum of c·x + g·σ(x) is at l, at u or, if l < 0 < u, at 0, where it is 0. Of the two ends the better
-one is told by the sign of d = c + g·s, s being the chord's slope, as f(u) − f(l) = d·(u − l). That is
-exact where rounding would hide a tie: the start of Wong & Kolter is ρ = s·ν̂, hence d = 0 for *every* neuron.
+On [l, u] the minimum of c·x + g·σ(x) is at l, at u or, if l < 0 < u, at 0, where it is 0. Of the
+two ends the better one is told by the sign of d = c + g·s, s being the chord's slope, as
+f(u) − f(l) = d·(u − l). That is exact where rounding would hide a tie: the start of Wong & Kolter
+is ρ = s·ν̂, hence d = 0 for *every* neuron.
 
-Tie rule (that of the original implementation, any choice being a valid supergradient): where l < 0 < u, l wins over u
-and an end over 0; elsewhere u wins over l.
+Tie rule (that of the original implementation, any choice being a valid supergradient): where
+l < 0 < u, l wins over u and an end over 0; elsewhere u wins over l.
 """
 
 from __future__ import annotations
@@ -78,13 +79,13 @@ class Bent(Activation):
         return 12 * info.eps * size + 4 * error + 8 * info.tiny * (1 + reach)
 
     def lower_offset(self, s: Tensor, l: Tensor, u: Tensor) -> Tensor:
-        """min of σ(x) − s·x over the ends and the bend, rounded down; exact where s is σ's slope there."""
+        """min of σ(x) − s·x over the ends and the bend, rounded down; exactly 0 if s is σ's."""
         at_l, at_u, bends = self._gaps(s, l, u)
         lowest = torch.minimum(at_l[0], at_u[0])
         return torch.lerp(lowest, lowest.clamp(max=0), bends)
 
     def upper_offset(self, s: Tensor, l: Tensor, u: Tensor) -> Tensor:
-        """max of σ(x) − s·x over the ends and the bend, rounded up; exact where s is σ's slope there."""
+        """max of σ(x) − s·x over the ends and the bend, rounded up; exactly 0 if s is σ's."""
         at_l, at_u, bends = self._gaps(s, l, u)
         highest = torch.maximum(at_l[1], at_u[1])
         return torch.lerp(highest, highest.clamp(min=0), bends)
@@ -93,7 +94,7 @@ class Bent(Activation):
         return self._gap(s, l), self._gap(s, u), _ambiguous(l, u)
 
     def _gap(self, s: Tensor, x: Tensor) -> _Interval:
-        """An interval around σ(x) − s·x = (1 − s)·max(x, 0) + (α − s)·min(x, 0), of which one term is zero."""
+        """An interval around σ(x) − s·x = (1 − s)·max(x, 0) + (α − s)·min(x, 0); one term is 0."""
         info = torch.finfo(x.dtype)
         right, left = 1 - s, self.left(x) - s
         positive, negative = x.clamp(min=0), x.clamp(max=0)
@@ -108,7 +109,7 @@ class Bent(Activation):
         return torch.lerp(self.left(l), l.new_ones(()), share(l, u))
 
     def relax(self, l: Tensor, u: Tensor) -> Relaxation:
-        """The chord on one side, a line through the bend on the other: slope 1 if u > −l, else α."""
+        """The chord and, on the other side, a line through the bend: slope 1 if u > −l, else α."""
         s = self.chord(l, u)
         near = torch.lerp(self.left(l), l.new_ones(()), flag(torch.gt, u + l, u * 0))
         bends = _ambiguous(l, u)
@@ -135,7 +136,7 @@ class Bent(Activation):
         )
 
     def facets(self, l: Tensor, u: Tensor, tolerance: float) -> tuple[Facet, ...]:
-        """The two pieces and the chord; where σ does not bend they say σ >= s·x and σ <= s·x, s being its slope."""
+        """The two pieces and the chord; where σ does not bend, σ >= s·x and σ <= s·x."""
         del tolerance  # exact
         lower_min, lower_max, upper_min, upper_max = self.slopes(l, u)
         facets = [
@@ -154,7 +155,7 @@ class Bent(Activation):
         return torch.zeros_like(l + u)
 
     def fixed(self, l: Tensor, u: Tensor) -> Tensor:
-        return (l >= 0) | (u <= 0)
+        return (l >= 0) | (u <= 0) | (self.left(l) == 1)
 
     @property
     def lipschitz(self) -> float:
@@ -168,7 +169,7 @@ _Interval = tuple[Tensor, Tensor]
 class BentOracle:
     """(c, g) ↦ the minimum of c·x + g·σ(x) over [l, u], in eleven cheap passes over c and g.
 
-    `tie` is −tiny where σ bends, else 0; `limit` is f(0) = 0 where σ bends, else the largest number."""
+    `tie` is −tiny where σ bends, else 0; `limit` is f(0) = 0 there, else the largest number."""
 
     activation: Bent
     l: Tensor

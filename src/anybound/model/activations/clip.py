@@ -1,7 +1,7 @@
 """Clip: σ(x) = min(max(x, low), high), with hard tanh as (−1, 1) and ReLU6 as (0, 6).
 
-The graph has the vertices l, low, high, u (those inside [l, u]). Its convex envelope is l → low → u, its
-concave envelope l → high → u.
+The graph has the vertices l, low, high, u (those inside [l, u]). Its convex envelope is l → low →
+u, its concave envelope l → high → u.
 """
 
 from __future__ import annotations
@@ -104,6 +104,8 @@ class Clip(Activation):
         return torch.lerp(low, high, flag(torch.gt, below_high, above_low))
 
     def fixed(self, l: Tensor, u: Tensor) -> Tensor:
+        if self.low == self.high:
+            return torch.ones_like(l + u, dtype=torch.bool)
         inside = (l >= self.low) & (u <= self.high)
         return inside | (u <= self.low) | (l >= self.high) | (l == u)
 
@@ -115,9 +117,9 @@ class Clip(Activation):
         return like.new_full((), self.low), like.new_full((), self.high)
 
     def _error(self, like: Tensor) -> float:
-        """How far low and high are from their values in the dtype of `like`."""
-        rounded = [float(bend) for bend in self._bends(like)]
-        exact = [self.low, self.high]
-        return max(
-            abs(a - b) if math.isfinite(a) else 0.0 for a, b in zip(exact, rounded, strict=True)
-        )
+        """0 if the dtype holds low and high, else their distance to it and a rounding more."""
+        pairs = zip((self.low, self.high), self._bends(like), strict=True)
+        finite = [(exact, float(rounded)) for exact, rounded in pairs if math.isfinite(exact)]
+        error = max((abs(exact - rounded) for exact, rounded in finite), default=0.0)
+        rounding = torch.finfo(like.dtype).eps * max((abs(e) for e, _ in finite), default=0.0)
+        return error + rounding if error else 0.0

@@ -1,5 +1,4 @@
-"""Leaky ReLU: σ(x) = x for x > 0, α·x otherwise, α being one number or, for PReLU, one per
-channel."""
+"""Leaky ReLU: σ(x) = x for x > 0, α·x otherwise; α is a number or, for PReLU, one per channel."""
 
 from __future__ import annotations
 

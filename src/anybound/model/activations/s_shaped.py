@@ -1,21 +1,27 @@
-"""S-shaped activations: σ(x) = m + h·tanh(x/κ), convex for x <= 0, concave for x >= 0 (the paper's appendix A).
+"""S-shaped activations: σ(x) = m + h·tanh(x/κ), convex for x <= 0, concave for x >= 0.
 
-Minimum of f(x) = c·x + g·σ(x) on [l, u]. A stationary point solves σ'(x) = −c/g, which has the two roots ±x̃ if
-0 < −c/g <= σ'(0) (for the sigmoid: σ = (1 ± √(1 + 4c/g))/2). Only the one where g·σ is convex is a minimum, so
-the candidates are l, u and x̃ = −sign(g)·root, clamped into [l, u]. With y = −c/(g·σ'(0)) the root is
-κ·artanh √(1−y) = κ·(log1p √(1−y) − ½ log y), which keeps its digits as y → 0, where the logit would not.
+It follows the paper's appendix A with its errata, extended to tanh.
+
+Minimum of f(x) = c·x + g·σ(x) on [l, u]. A stationary point solves σ'(x) = −c/g, which has the two
+roots ±x̃ if 0 < −c/g <= σ'(0) (for the sigmoid: σ = (1 ± √(1 + 4c/g))/2). Only the one where g·σ is
+convex is a minimum, so the candidates are l, u and x̃ = −sign(g)·root, clamped into [l, u]. With
+y = −c/(g·σ'(0)) the root is κ·artanh √(1−y) = κ·(log1p √(1−y) − ½ log y), which keeps its digits as
+y → 0, where the logit would not.
 
 How far can the best candidate be from the minimum? Where g·σ is concave, f is smallest at an end of
-the piece, and 0 belongs to the other piece as well. Where it is convex, [p, q] say, the tangent at x̃ lies below f:
+the piece, and 0 belongs to the other piece as well. Where it is convex, [p, q] say, the tangent at
+x̃ lies below f:
 
     f(x) >= f(x̃) + f'(x̃)·(x − x̃) >= f(x̃) − max(f'(x̃)·(x̃ − p), −f'(x̃)·(q − x̃), 0),
 
-*whatever* x̃ in [p, q] is; so a root that is not quite exact costs only tightness. This and a bound on the error
-with which σ and σ' are evaluated make `slack`. It is assumed that torch computes σ with a relative error of at most
-4 eps (plus the smallest normal number), which the tests compare with 50 digits; it was 1 eps at worst.
+*whatever* x̃ in [p, q] is; so a root that is not quite exact costs only tightness. This and a bound
+on the error with which σ and σ' are evaluated make `slack`. It is assumed that torch computes σ
+with a relative error of at most 4 eps (plus the smallest normal number), which the tests compare
+with 50 digits; it was 1 eps at worst.
 
-Every line (`relax`, `parallel`, `facets`) takes its offset from this minimum for c = ∓slope, g = ±1, hence
-holds whatever the slope is; tangent points are computed to make lines tight, not to make them valid.
+Every line (`relax`, `parallel`, `facets`) takes its offset from this minimum for c = ∓slope and
+g = ±1, hence holds whatever the slope is; tangent points are computed to make lines tight, not to
+make them valid.
 """
 
 from __future__ import annotations
@@ -66,12 +72,12 @@ class SShaped(Activation):
         return low.clamp(*self.limits), high.clamp(*self.limits)
 
     def candidates(self, c: Tensor, g: Tensor, l: Tensor, u: Tensor) -> tuple[Tensor, ...]:
-        """l, u and the stationary point of the piece on which g·σ is convex, clamped into [l, u]."""
+        """l, u and, clamped into [l, u], the stationary point where g·σ is convex."""
         return l, u, self._stationary(c, g, l, u)
 
     def _stationary(self, c: Tensor, g: Tensor, l: Tensor, u: Tensor) -> Tensor:
         """−sign(g)·root: σ'(root) = −c/g where that has a solution, else some point of [l, u]."""
-        c, g = c.detach(), g.detach()  # f' = 0 there: the minimum does not move with the root
+        c, g = c.detach(), g.detach() + 0.0  # f' = 0 there, so no gradient; −0 becomes 0
         # fmax ignores the NaN of 0/0; y <= 0 means no root, and the far end of the convex piece.
         y = torch.fmax(c / (g * -self.lipschitz), c.new_zeros(())).clamp(max=1)
         root = self.stretch * (torch.log1p(torch.sqrt(1 - y)) - 0.5 * torch.log(y))
@@ -88,9 +94,11 @@ class SShaped(Activation):
         rising = flag(torch.ge, g, g.new_zeros(()))
         first = torch.lerp(l.clamp(min=0), l, rising)
         last = torch.lerp(u, u.clamp(max=0), rising)
-        pad = 16 * info.eps * (1 + x.abs())  # the root may differ in its last digits between calls
-        before = (d + d_error) * ((x - first).clamp(min=0) + pad)
-        after = (d_error - d) * ((last - x).clamp(min=0) + pad)
+        before, after = (x - first).clamp(min=0), (last - x).clamp(min=0)
+        # The root's last digits may differ between calls; an end of [l, u] is a candidate anyway.
+        pad = 16 * info.eps * (1 + x.abs())
+        before = (d + d_error) * (before + pad * before.sign())
+        after = (d_error - d) * (after + pad * after.sign())
         tangent = torch.maximum(before, after).clamp(min=0)
         reach = torch.maximum(l.abs(), u.abs())
         height = torch.maximum(self.value(l).abs(), self.value(u).abs())
@@ -106,11 +114,11 @@ class SShaped(Activation):
         return torch.clamp(secant, least, most)
 
     def tangent(self, l: Tensor, u: Tensor) -> Tensor:
-        """t such that the concave envelope is the line from l to t, then σ (t = u: the chord; t = l: σ).
+        """t such that the concave envelope is the line from l to t, and σ from t to u.
 
-        For l < 0 < u it solves h(t) = σ'(t)·(t − l) − (σ(t) − σ(l)) = 0, or is u if h(u) >= 0. h is decreasing
-        for t > 0, with h(0) > 0 and h(−l) < 0, so t lies in (0, min(u, −l)]. For l >= 0 there is no root
-        but σ is concave."""
+        For l < 0 < u it solves h(t) = σ'(t)·(t − l) − (σ(t) − σ(l)) = 0, or is u if h(u) >= 0. h is
+        decreasing for t > 0, with h(0) > 0 and h(−l) < 0, so t lies in (0, min(u, −l)]. For l >= 0
+        there is no root but σ is concave."""
         at_l = self.value(l)
         lo = torch.zeros_like(l + u)
         hi = torch.minimum(u, -l).clamp(min=0) + lo
@@ -123,7 +131,7 @@ class SShaped(Activation):
             bend = slope * torch.tanh(t / self.stretch) * (t - l) * (-2 / self.stretch)  # h' < 0
             newton = t - h / bend.clamp(max=-torch.finfo(l.dtype).tiny)
             middle = lo + (hi - lo) / 2
-            inside = flag(torch.gt, newton, lo) * flag(torch.lt, newton, hi)
+            inside = flag(torch.ge, newton, lo) * flag(torch.le, newton, hi)
             t = torch.lerp(middle, newton.clamp(lo, hi), inside)
         whole = flag(torch.ge, self.slope(u) * (u - l), self.value(u) - at_l)
         t = torch.lerp(t, u, whole * flag(torch.gt, -l, l.new_zeros(())))
@@ -171,8 +179,9 @@ class SShaped(Activation):
     def _upper_facet_slopes(self, l: Tensor, u: Tensor, tolerance: float) -> list[Tensor]:
         """Slopes of tangents whose contacts are equally spaced in w = tanh(x / 2κ) from t to u.
 
-        Between contacts Δw apart the tangents rise above σ by about |σ''|·Δx²/8, which is at most 0.52·h·Δw²
-        for all x, as Δx = 2κ·cosh²(x/2κ)·Δw; h·Δw² leaves room for what is not infinitesimal."""
+        Between contacts Δw apart the tangents rise above σ by about |σ''|·Δx²/8, which is at most
+        0.52·h·Δw² for all x, as Δx = 2κ·cosh²(x/2κ)·Δw; h·Δw² leaves room for what is not
+        infinitesimal."""
         t = self.tangent(l, u)
         w_t, w_u = torch.tanh(t / (2 * self.stretch)), torch.tanh(u / (2 * self.stretch))
         longest = float((w_u - w_t).max()) if t.numel() else 0.0
