@@ -87,9 +87,9 @@ def _on_axes(
 def _sizes(op: Op, shape: Shape, scales: tuple[float, ...]) -> Shape:
     if len(scales) != len(shape):
         raise op.invalid(f"{len(scales)} scales do not fit shape {shape}")
-    return op.room(
-        tuple(int(np.float32(n) * np.float32(s)) for n, s in zip(shape, scales, strict=True))
-    )
+    with np.errstate(over="ignore"):  # an infinite size is refused when it becomes an integer
+        sizes = np.array(shape, dtype=np.float32) * np.array(scales, dtype=np.float32)
+    return op.room(tuple(int(size) for size in sizes))
 
 
 def _resized(
