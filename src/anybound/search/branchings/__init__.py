@@ -1,0 +1,1 @@
+"""Branching rules, one per file."""
