@@ -210,7 +210,8 @@ def _entry(name: str, cls: type) -> Entry:
         for f in dataclasses.fields(cast(Any, cls))
     )
     module = importlib.import_module(cls.__module__)
-    summary = (module.__doc__ or cls.__doc__ or "").strip().split("\n")[0]
+    paragraph = (module.__doc__ or cls.__doc__ or "").strip().split("\n\n")[0]
+    summary = " ".join(paragraph.split())
     return Entry(name, summary, parameters)
 
 

@@ -19,6 +19,11 @@ FILES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "PROP": ("vnnlib", "vnnlib.gz"),
         "NET|PROP": ("onnx", "onnx.gz", "vnnlib", "vnnlib.gz"),
         "FILE": (),
+        "X.npy": ("npy",),
+        "ROWS.npy": ("npy",),
+        "BOX": ("npy",),
+        "INSTANCES.csv": ("csv",),
+        "RUN.jsonl": ("jsonl",),
     }
 )
 _FOLDER = "FOLDER"

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from anybound.cli.command import Command
-from anybound.cli.commands import completion, demo, inspect
+from anybound.cli.commands import bounds, completion, demo, inspect, methods
 from anybound.cli.output import Output
 from anybound.cli.parser import Parser, positive_int
 from anybound.cli.versions import versions
@@ -24,7 +24,13 @@ from anybound.errors import AnyboundError
 
 __all__ = ["COMMANDS", "build_parser", "main"]
 
-COMMANDS: tuple[Command, ...] = (inspect.COMMAND, demo.COMMAND, completion.COMMAND)
+COMMANDS: tuple[Command, ...] = (
+    inspect.COMMAND,
+    bounds.COMMAND,
+    methods.COMMAND,
+    demo.COMMAND,
+    completion.COMMAND,
+)
 
 UNUSABLE = 2
 INTERRUPTED = 130

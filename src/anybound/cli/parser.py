@@ -5,6 +5,7 @@ from that.
 """
 
 import argparse
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
@@ -12,7 +13,7 @@ from typing import Any, NoReturn
 from anybound.cli.text import suggestion
 from anybound.errors import InvalidConfig
 
-__all__ = ["Argument", "Parser", "positive_int"]
+__all__ = ["Argument", "Parser", "number", "positive_int", "seconds"]
 
 
 @dataclass(frozen=True)
@@ -89,6 +90,25 @@ def positive_int(text: str) -> int:
     if not text.isascii() or not text.isdigit() or int(text) == 0:
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0")
     return int(text)
+
+
+def number(text: str) -> float:
+    """The type of an option that takes a finite number."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a finite number")
+    return value
+
+
+def seconds(text: str) -> float:
+    """The type of an option that takes a time above zero."""
+    value = number(text)
+    if value <= 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds above 0")
+    return value
 
 
 def _argument(action: argparse.Action) -> Argument:

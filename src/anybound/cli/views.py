@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.table import Table
 
-__all__ = ["demo_view", "network_view", "property_view"]
+__all__ = ["bounds_view", "demo_view", "methods_view", "network_view", "property_view"]
 
 # Records are plain JSON data, whose types the type checker cannot follow by key.
 Data = Any
@@ -53,6 +53,33 @@ def demo_view(record: Data) -> "list[RenderableType]":
     parts += ["", f"{record['verdict']}: smallest margin of {clauses} is at least {worst:.6g}"]
     parts.append(f"  bounded in {record['seconds']:.2f} s")
     parts += [f"  picture: {printable(picture)}" for picture in record["pictures"]]
+    return parts
+
+
+def bounds_view(record: Data) -> "list[RenderableType]":
+    """One line per function, then what it took."""
+    pairs = zip(record["lower"], record["upper"], strict=True)
+    rows = [(str(i), f"{low:.6g}", f"{high:.6g}") for i, (low, high) in enumerate(pairs)]
+    columns = ("row", "lower", "upper")
+    ambiguous, neurons = sum(record["ambiguous"]), sum(record["neurons"])
+    return [
+        _table(columns, rows, columns),
+        "",
+        f"{record['method']}: {plural(record['iterations'], 'iteration')}, {record['stopped']}",
+        f"{ambiguous:,} of {plural(neurons, 'hidden neuron')} ambiguous; {record['seconds']:.2f} s,"
+        f" of which {record['seconds_intermediate']:.2f} s on hidden layers",
+    ]
+
+
+def methods_view(record: Data) -> "list[RenderableType]":
+    """Each plug-in's name, what it is, and its parameters, ready to be copied."""
+    parts: list[RenderableType] = []
+    for kind, entries in record.items():
+        parts += ["", f"{kind.replace('_', ' ')}:"] if parts else [f"{kind.replace('_', ' ')}:"]
+        for entry in entries:
+            given = ", ".join(f"{p['name']}={p['default']}" for p in entry["parameters"])
+            parts += [f"  {entry['name']}({given})" if given else f"  {entry['name']}"]
+            parts += [f"      {entry['summary']}"]
     return parts
 
 

@@ -21,7 +21,17 @@ from anybound.spec.input_sets import BallSet, BoxSet, InputSet, as_point
 from anybound.spec.property import MAX_CLAUSES, Clause, HalfSpaces, Property
 from anybound.spec.rounding import FloatArray, add_down, add_up
 
-__all__ = ["Condition", "Norm", "Sized", "all_of", "any_of", "linear", "robust", "unsafe"]
+__all__ = [
+    "Condition",
+    "Norm",
+    "Sized",
+    "all_of",
+    "any_of",
+    "linear",
+    "neighbourhood",
+    "robust",
+    "unsafe",
+]
 
 Norm = Literal["inf", "2", "1"] | float
 
@@ -85,20 +95,31 @@ def robust(
     n_in, n_out = (
         network if isinstance(network, tuple) else (network.input_size, network.output_size)
     )
-    center = as_point(x, n_in, "x")
     if not 0 <= label < n_out:
         raise InvalidInput(f"label: {label}; expected 0 to {n_out - 1}")
-    if not np.isfinite(center).all():
-        raise InvalidInput("x: holds a number that is not finite")
-    if not (math.isfinite(epsilon) and epsilon >= 0):
-        raise InvalidInput(f"epsilon: {epsilon}; expected a finite number >= 0")
-    valid = None if clip is None else BoxSet(_spread(clip[0], n_in), _spread(clip[1], n_in))
-    input_set = _neighbourhood(center, float(epsilon), norm, valid)
+    input_set = neighbourhood(x, n_in, epsilon, norm, clip)
     others = [j for j in range(n_out) if j != label]
     if not others:
         raise InvalidProperty("robust: the network has one output only; expected at least two")
     condition = any_of(*(linear(_difference(n_out, label, j), [0.0]) for j in others))
     return unsafe(input_set, condition, f"robust(label={label}, epsilon={epsilon}, norm={norm})")
+
+
+def neighbourhood(
+    x: npt.ArrayLike,
+    n_in: int,
+    epsilon: float,
+    norm: Norm = "inf",
+    clip: tuple[npt.ArrayLike, npt.ArrayLike] | None = None,
+) -> InputSet:
+    """The ball of radius `epsilon` around x, `n_in` numbers, within the range `clip`."""
+    center = as_point(x, n_in, "x")
+    if not np.isfinite(center).all():
+        raise InvalidInput("x: holds a number that is not finite")
+    if not (math.isfinite(epsilon) and epsilon >= 0):
+        raise InvalidInput(f"epsilon: {epsilon}; expected a finite number >= 0")
+    valid = None if clip is None else BoxSet(_spread(clip[0], n_in), _spread(clip[1], n_in))
+    return _ball(center, float(epsilon), norm, valid)
 
 
 def _both(parts: Sequence[HalfSpaces]) -> HalfSpaces:
@@ -113,9 +134,7 @@ def _both(parts: Sequence[HalfSpaces]) -> HalfSpaces:
     )
 
 
-def _neighbourhood(
-    center: FloatArray, epsilon: float, norm: Norm, valid: BoxSet | None
-) -> InputSet:
+def _ball(center: FloatArray, epsilon: float, norm: Norm, valid: BoxSet | None) -> InputSet:
     order = _norm_order(norm)
     if order != math.inf:
         return BallSet(center, epsilon, 1 if order == 1 else 2, valid)
