@@ -30,7 +30,10 @@ from anybound.model.affine.weight_error import WeightError, plus
 
 def tensor(array: Array) -> Tensor:
     """A constant's numbers as a float64 tensor."""
-    return torch.from_numpy(np.array(array, dtype=np.float64))
+    wide = np.asarray(array, dtype=np.float64)  # numpy's arithmetic makes scalars of 0-d arrays
+    # PyTorch can share memory with an array only if it may write to it and strides are positive.
+    shareable = wide.flags.writeable and min(wide.strides, default=0) >= 0
+    return torch.from_numpy(wide if shareable else wide.copy())
 
 
 def regrouped(map_: AffineMap, shape: Shape) -> AffineMap:

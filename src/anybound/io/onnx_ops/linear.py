@@ -6,6 +6,7 @@ a W that differs per batch `[B, k, n]` is one convolution of kernel 1 with B gro
 
 from __future__ import annotations
 
+from functools import partial
 from math import prod
 
 import numpy as np
@@ -24,6 +25,7 @@ from anybound.io.onnx_ops.value import Affine, Constant, Value
 from anybound.model.affine.conv import Conv
 from anybound.model.affine.dense import Dense
 from anybound.model.affine.map import WeightError
+from anybound.model.affine.sparse_matrix import matrix
 
 
 def matmul(op: Op) -> Value:
@@ -95,23 +97,29 @@ def _swapped_constant(value: Value) -> Constant:
     return swapped
 
 
-def _right(op: Op, x: Value, matrix: Constant) -> Value:
+def _right(op: Op, x: Value, weight: Constant) -> Value:
     """x @ W for x `[*lead, m, k]`."""
-    batch = matrix.shape[:-2]
-    error = WeightError(absolute=matrix.error)
-    m, k, n = x.shape[-2], x.shape[-1], matrix.shape[-1]
-    if prod(batch) == 1:
-        lead = op.broadcast(x.shape[:-2], batch)
-        weight = tensor(matrix.array.reshape(k, n).T)
-        whole = prod(lead) * m
-        shape = (*lead, m, n)
-        return applied(Dense.of(weight, lead=() if whole == 1 else (whole,), error=error), x, shape)
-    lead = op.broadcast(x.shape[:-2], batch)
-    count = prod(lead)
-    # Channels (b, i), one group per b:  out[(b, j), r] = Σ_i W[b, i, j] · x[b, r, i]
-    across = _swapped(expanded(x, (*lead, m, k)))
+    lead = op.broadcast(x.shape[:-2], weight.shape[:-2])
+    if prod(weight.shape[:-2]) > 1:
+        return _batched(op, expanded(x, (*lead, *x.shape[-2:])), weight)
+    rows, (k, n) = prod(lead) * x.shape[-2], weight.shape[-2:]
+    transposed = tensor(weight.array.reshape(k, n).T)
+    error = WeightError(absolute=weight.error)
+    on_rows = partial(Dense.of, lead=(rows,))
+    map_ = (matrix if rows == 1 else on_rows)(transposed, error=error)
+    return applied(map_, x, (*lead, x.shape[-2], n))
+
+
+def _batched(op: Op, x: Value, weight: Constant) -> Value:
+    """x @ W where W differs per batch: channels (b, i) of xᵀ, one group of a convolution per b,
+
+    out[(b, j), r] = Σ_i W[b, i, j] · x[b, r, i]
+    """
+    *lead, m, k = x.shape
+    n, count = weight.shape[-1], prod(lead)
     op.room((*lead, k, n))
-    weights = np.broadcast_to(matrix.array, (*lead, k, n)).reshape(count, k, n)
+    weights = np.broadcast_to(weight.array, (*lead, k, n)).reshape(count, k, n)
     kernel = tensor(weights.transpose(0, 2, 1)).reshape(count * n, k, 1)
+    error = WeightError(absolute=weight.error)
     map_ = Conv.of((count * k, m), kernel, groups=count, error=error)
-    return _swapped(applied(map_, across, (*lead, n, m)))
+    return _swapped(applied(map_, _swapped(x), (*lead, n, m)))

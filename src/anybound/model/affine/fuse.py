@@ -36,6 +36,11 @@ from anybound.model.affine.dense import Dense
 from anybound.model.affine.map import AffineMap, Shape, Weighted, WeightError
 from anybound.model.affine.rounding import largest, rounded_product
 from anybound.model.affine.scale import Scale
+from anybound.model.affine.sparse_matrix import (
+    SparseMatrix,
+    merged_into_dense,
+    merged_sparse,
+)
 from anybound.model.affine.structural import Gather, Identity, Pad, Permute, Reshape
 from anybound.model.affine.weight_error import EXACT, combined, plus, times
 from anybound.rounding import gamma, underflow
@@ -86,6 +91,10 @@ def fuse(second: AffineMap, first: AffineMap) -> Parts | None:
             return _one(_pad_into_conv(second, first))
         case Dense(), Dense():
             return _one(_merge_dense(second, first))
+        case SparseMatrix(), Dense():
+            return _one(merged_into_dense(second, first))
+        case SparseMatrix(), SparseMatrix():
+            return _one(merged_sparse(second, first))
         case Scale(), Scale():
             return _one(_multiplied(second, first.weight, first.error))
         case Scale(), _:
