@@ -184,10 +184,11 @@ class Decomposition:
 
     @cached_property
     def objective_loss(self) -> Tensor:
-        """`[D, R]`: what the rounding of a_j and of the constant, and underflow in any g_j, may cost."""
+        """`[D, R]`: what the rounding of a_j and of the constant, and underflow anywhere, may cost."""
         z0, z = self.hull.magnitudes
         objective = self.problem.objective
-        loss = objective.constant_error
+        products = (self.net.layout.total + 1) * (self.net.bias_count + 1)
+        loss = objective.constant_error + underflow(products, self.dtype)
         for j in range(self.net.n):
             size = z[j] if j else z0
             terms = len(self.net.successors[j])

@@ -21,7 +21,7 @@ from anybound.layers import Layers
 from anybound.model.activations.activation import Activation, Relaxation
 from anybound.model.domains.domain import Domain
 from anybound.model.network import Network
-from anybound.rounding import gamma
+from anybound.rounding import gamma, underflow
 
 
 class HullMin(NamedTuple):
@@ -151,26 +151,29 @@ class Hull:
 
     @cached_property
     def tolerance(self) -> Layers:
-        """E_k, `[D, 1, total]`: what one unit of |ρ_k| may cost in rounding, of the products and of the weights."""
+        """E_k, `[D, 1, total]`: what one unit of |ρ_k| may cost by rounding and by the weights' errors."""
         z0, z = self.magnitudes
-        return self.bounds.lower.like(
-            torch.cat([self._tolerance(k, z0, z).flatten(2) for k in self.network.hidden], dim=-1)
-            if self.network.n > 1
-            else self.bounds.lower.data
-        )
+        if self.network.n == 1:
+            return self.bounds.lower
+        blocks = [self._tolerance(k, z0, z).flatten(2) for k in self.network.hidden]
+        return self.bounds.lower.like(torch.cat(blocks, dim=-1))
 
     def _tolerance(self, k: int, z0: Tensor, z: Layers) -> Tensor:
+        dtype, biases = z0.dtype, self.network.bias_count
         total = self.bounds.lower[k].new_zeros(())
         for edge in self.network.nodes[k].edges:
             size, map_ = z[edge.source] if edge.source else z0, edge.map
             terms = map_.fan_out + len(self.network.successors[edge.source]) + 2
-            total = total + (gamma(terms, z0.dtype) + map_.error.relative) * map_.abs_linear(size)
+            total = total + (gamma(terms, dtype) + map_.error.relative) * map_.abs_linear(size)
+            total = total + underflow(map_.fan_in + 4, dtype)
             if map_.error.absolute:
                 reach = size.flatten(2).sum(-1)
                 total = total + map_.error.absolute * reach.reshape(
                     *reach.shape, *[1] * len(map_.out_shape)
                 )
             if map_.bias is not None:
-                products = gamma(map_.out_size + 1, z0.dtype) * map_.bias.abs()
+                # ρᵀb is a sum of out_size products, and one of as many summands as there are biases
+                products = gamma(map_.out_size + biases + 1, dtype) * map_.bias.abs()
                 total = total + products + map_.error.bias
-        return 1.001 * total.expand(*z.data.shape[:2], *self.network.nodes[k].shape)
+        count = max(len(z0), len(z.data))
+        return 1.001 * total.expand(count, 1, *self.network.nodes[k].shape)

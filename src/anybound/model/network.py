@@ -84,6 +84,11 @@ class Network:
         return tuple(tuple(pairs) for pairs in found)
 
     @cached_property
+    def bias_count(self) -> int:
+        """The number of maps with a bias."""
+        return sum(edge.map.bias is not None for node in self.nodes for edge in node.edges)
+
+    @cached_property
     def dtype(self) -> torch.dtype:
         """The widest dtype of the weights."""
         dtype = torch.float16

@@ -21,7 +21,7 @@ from anybound.errors import InvalidInput
 from anybound.model.affine.map import AffineMap
 from anybound.model.domains.domain import Domain
 from anybound.model.network import Network
-from anybound.rounding import gamma, underflow
+from anybound.rounding import gamma, round_up, underflow
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,10 +43,11 @@ class Objective:
         """cᵀ ẑ_n + d for rows c `[R, *output_shape]` (or `[D, R, *output_shape]`) and offsets d `[R]`."""
         c = _with_subproblem_axis(rows, network)
         constant = c.new_zeros(c.shape[:2]) if offset is None else offset.to(c).expand(c.shape[:2])
-        constant_error = gamma(2, c.dtype) * constant.abs()
+        edges = network.nodes[network.n].edges
+        constant_error = gamma(len(edges) + 1, c.dtype) * constant.abs()
         coefficients: dict[int, Tensor] = {}
         errors: dict[int, Tensor] = {}
-        for edge in network.nodes[network.n].edges:
+        for edge in edges:
             a, error = edge.map.transpose(c), transpose_error(edge.map, c.abs())
             if edge.source in coefficients:
                 a, error = a + coefficients[edge.source], error + errors[edge.source]
@@ -54,7 +55,7 @@ class Objective:
             coefficients[edge.source], errors[edge.source] = a, error
             if edge.map.bias is not None:
                 constant = constant + edge.map.bias_dot(c)
-                constant_error = constant_error + bias_error(edge.map, c.abs())
+                constant_error = constant_error + bias_error(edge.map, c.abs(), len(edges))
         return Objective(coefficients, constant, errors, constant_error)
 
     @staticmethod
@@ -64,7 +65,8 @@ class Objective:
         errors: dict[int, Tensor] = {}
         constant = torch.zeros(1, len(index), dtype=sign.dtype, device=sign.device)
         constant_error = torch.zeros_like(constant)
-        for edge in network.nodes[network.n].edges:
+        edges = network.nodes[network.n].edges
+        for edge in edges:
             rows, error = (x.to(sign) for x in edge.map.rows_and_error(index))
             a = rows.mul_(sign.reshape(-1, *[1] * (rows.ndim - 1))).unsqueeze(0)
             error = error.unsqueeze(0)
@@ -75,9 +77,8 @@ class Objective:
             if edge.map.bias is not None:
                 bias = edge.map.bias.expand(edge.map.out_shape).reshape(-1)[index].to(sign)
                 constant = constant + sign * bias
-                constant_error = (
-                    constant_error + gamma(2, a.dtype) * bias.abs() + edge.map.error.bias
-                )
+                constant_error = constant_error + edge.map.error.bias
+                constant_error = constant_error + gamma(len(edges) + 1, a.dtype) * bias.abs()
         return Objective(coefficients, constant, errors, constant_error)
 
     @property
@@ -85,14 +86,20 @@ class Objective:
         return self.constant.dtype
 
     def to(self, dtype: torch.dtype, device: torch.device | None = None) -> Self:
-        def convert(blocks: Mapping[int, Tensor]) -> dict[int, Tensor]:
-            return {j: block.to(dtype=dtype, device=device) for j, block in blocks.items()}
+        """In another dtype; what rounding loses is added to the errors."""
 
+        def convert(values: Tensor, error: Tensor) -> tuple[Tensor, Tensor]:
+            rounded = values.to(dtype)
+            error = error + (values - rounded.to(values.dtype)).abs()
+            return rounded.to(device=device), round_up(1.001 * error, dtype).to(device=device)
+
+        blocks = {j: convert(a, self.errors[j]) for j, a in self.coefficients.items()}
+        constant, constant_error = convert(self.constant, self.constant_error)
         return type(self)(
-            convert(self.coefficients),
-            self.constant.to(dtype=dtype, device=device),
-            convert(self.errors),
-            self.constant_error.to(dtype=dtype, device=device),
+            {j: a for j, (a, _) in blocks.items()},
+            constant,
+            {j: error for j, (_, error) in blocks.items()},
+            constant_error,
         )
 
     def select(self, row: Tensor) -> Self:
@@ -165,13 +172,15 @@ def transpose_error(map_: AffineMap, magnitude: Tensor) -> Tensor:
     return error
 
 
-def bias_error(map_: AffineMap, magnitude: Tensor) -> Tensor:
-    """At least |computed ρᵀb − exact ρᵀb*|, for |ρ| = `magnitude`, `[...]`."""
+def bias_error(map_: AffineMap, magnitude: Tensor, summands: int) -> Tensor:
+    """At least |computed ρᵀb − exact ρᵀb*|, for |ρ| = `magnitude`, `[...]`, as one of so many summands."""
     if map_.bias is None:
         return magnitude.new_zeros(magnitude.shape[: magnitude.ndim - len(map_.out_shape)])
-    weight = map_.bias.abs() * gamma(map_.out_size + 1, magnitude.dtype) + map_.error.bias
+    terms = map_.out_size + summands + 1
+    weight = map_.bias.abs() * gamma(terms, magnitude.dtype) + map_.error.bias
     lead = magnitude.shape[: magnitude.ndim - len(map_.out_shape)]
-    return 1.001 * (magnitude * weight).reshape(*lead, -1).sum(-1)
+    error = 1.001 * (magnitude * weight).reshape(*lead, -1).sum(-1)
+    return error + underflow(2 * map_.out_size, magnitude.dtype)
 
 
 def _with_subproblem_axis(rows: Tensor, network: Network) -> Tensor:
