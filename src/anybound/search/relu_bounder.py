@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from anybound.bound.compact.network import CompactNetwork
 from anybound.bound.compact.objective import CompactObjective
 from anybound.bound.compact.rigorous import rigorous
-from anybound.bound.compact.solve import Children, Climb, Parents, Solved, solve
+from anybound.bound.compact.problems import Children, Parents
+from anybound.bound.compact.solve import Climb, Solved, solve
 from anybound.search.bounder import Expansion
 from anybound.search.rule import Index, Matrix, Vector
 
@@ -89,7 +90,9 @@ class ReluBounder:
         return OpenBatch(self, expansion.batch, expansion.coefficient, threshold)
 
     def certify(self, batch: ReluBatch) -> Vector:
-        return rigorous(self.network, self.objective, batch.parents)
+        parents = batch.parents
+        same = Children.same(len(batch.row))
+        return rigorous(self.network, self.objective, parents, same, parents.slope)
 
     def _expand(
         self,
