@@ -29,7 +29,6 @@ class ModelInfo:
     outputs: tuple[TensorInfo, ...]
     operators: Mapping[str, int]  # how many nodes of each operator
     weights: Mapping[str, int]  # how many numbers of each element type
-    unsupported: tuple[str, ...]  # one line per node that has no place in the normal form
     notes: tuple[str, ...] = ()
 
 

@@ -142,9 +142,6 @@ class OnnxFile:
             outputs=tuple(_tensor_info(value) for value in graph.output),
             operators=Counter(node.op_type for node in graph.node),
             weights=weights,
-            unsupported=tuple(
-                unsupported_line(node, self.opset) for node in self.nodes if not is_supported(node)
-            ),
             notes=(
                 *(f"{weights[name]} weights are {name}; they are read exactly" for name in narrow),
                 *(f"the free batch axis of '{v.name}' is 1" for v in inputs if _is_free(v)),

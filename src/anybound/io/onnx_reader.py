@@ -14,13 +14,13 @@ from onnx import ModelProto
 
 from anybound.errors import AnyboundError
 from anybound.io.files import read_bytes
-from anybound.io.model_info import Model, ModelInfo
+from anybound.io.model_info import Model
 from anybound.io.onnx_file import OnnxFile, open_model
 from anybound.io.onnx_graph import GraphReader
 from anybound.model.network import Network
 from anybound.model.passes.normalise import normalise
 
-__all__ = ["describe", "from_proto", "load", "read_onnx"]
+__all__ = ["from_proto", "load", "read_onnx"]
 
 
 def load(path: str | Path, *, check: bool = True) -> Network:
@@ -37,11 +37,6 @@ def load(path: str | Path, *, check: bool = True) -> Network:
 def read_onnx(path: str | Path) -> Model:
     """The network and what its file says about it, without comparison."""
     return _read(_opened(path)[1])
-
-
-def describe(path: str | Path) -> ModelInfo:
-    """What the file says, unsupported operators included; nothing is computed."""
-    return _opened(path)[1].info()
 
 
 def from_proto(proto: ModelProto) -> Model:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from anybound.model.network import Network
+from anybound.model.passes.inline import inline
 from anybound.model.passes.prune import prune
 
 
 def normalise(network: Network) -> Network:
     """The same function with fewer nodes and edges."""
-    return prune(network)
+    return prune(inline(prune(network)))
