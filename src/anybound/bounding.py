@@ -5,13 +5,16 @@
 The method searches in float32; what it proposes is evaluated in float64 with outward rounding, and
 only that is reported. Upper bounds are lower bounds of the negated functions: one computation for
 both.
+
+`differentiable_bounds` evaluates the same ρ once more as an explicit function of the weights, for
+training: q(ρ) is a valid bound whatever ρ is.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -20,9 +23,11 @@ from torch import Tensor
 
 from anybound.bound.bounds import Bounds, LayerCount
 from anybound.bound.decomposition import Decomposition
+from anybound.bound.hull import Hull
 from anybound.bound.intermediates.iterative import Iterative
 from anybound.bound.intermediates.strategy import IntermediateStrategy
-from anybound.bound.method import Method, Stopped, TracePoint, maximise
+from anybound.bound.interval import interval
+from anybound.bound.method import DualResult, Method, Stopped, TracePoint, fitting, maximise
 from anybound.bound.methods.slopes import Slopes
 from anybound.budget import Budget
 from anybound.errors import InvalidConfig, InvalidInput
@@ -35,10 +40,13 @@ from anybound.spec.problem import Objective, Problem
 MethodLike = str | Method[Any]
 IntermediateLike = str | IntermediateStrategy | Bounds
 
+_SLOPES, _ITERATIVE = Slopes(), Iterative()
+
 
 @dataclass(frozen=True, eq=False)
 class Trace:
-    """The method's own bounds over time, in the search's precision: `lower[i]`, `upper[i]` `[R]` after `seconds[i]`."""
+    """The method's own bounds over time, in the search's precision: `lower[i]`, `upper[i]` are
+    those after `seconds[i]`."""
 
     seconds: tuple[float, ...]
     iterations: tuple[int, ...]
@@ -48,12 +56,12 @@ class Trace:
 
 @dataclass(frozen=True, eq=False)
 class BoundsResult:
-    """Proved bounds `lower`, `upper` `[R]` (float64), and what is needed to go on from them or to
-    prove them again.
+    """Proved bounds `lower`, `upper` `[R]` (`[D, R]` for a batch of D input sets), in float64, and
+    what is needed to go on from them or to prove them again.
 
     `rho` is the dual point behind them (rows for `lower` first, then those for `upper`): pass the
-    result as `warm` to
-    continue. `intermediate` are the bounds of the hidden layers that were used."""
+    result as `warm` to continue. `intermediate` are the bounds of the hidden layers that were used;
+    `network` and `domain` are what they hold for."""
 
     lower: Tensor
     upper: Tensor
@@ -65,27 +73,29 @@ class BoundsResult:
     seconds: float
     seconds_intermediate: float
     stopped: Stopped
+    network: Network
+    domain: Domain
     trace: Trace | None = None
 
     def __repr__(self) -> str:
-        shown = ", ".join(
-            f"[{low:.4g}, {high:.4g}]" for low, high in zip(self.lower, self.upper, strict=True)
-        )
+        pairs = zip(self.lower.flatten().tolist(), self.upper.flatten().tolist(), strict=True)
+        shown = ", ".join(f"[{low:.4g}, {high:.4g}]" for low, high in pairs)
         shown = shown if len(shown) < 400 else shown[:400] + " …"
         return (
-            f"BoundsResult({len(self.lower)} functions, {self.seconds:.2f} s, {self.iterations} iterations, "
-            f"{self.stopped.name.lower()}: {shown})"
+            f"BoundsResult({self.lower.numel()} functions, {self.seconds:.2f} s, "
+            f"{self.iterations} iterations, {self.stopped.name.lower()}: {shown})"
         )
 
 
-def bounds(
+@torch.no_grad()
+def bounds(  # noqa: PLR0913
     network: Network,
     domain: Domain,
     rows: ArrayLike | Tensor | None = None,
     *,
     layer: int | None = None,
-    method: MethodLike = Slopes(),
-    intermediate: IntermediateLike = Iterative(),
+    method: MethodLike = _SLOPES,
+    intermediate: IntermediateLike = _ITERATIVE,
     timeout: float | None = None,
     iterations: int | None = None,
     warm: BoundsResult | None = None,
@@ -97,29 +107,31 @@ def bounds(
 
     `rows` is `[R, outputs]` (or `[R, *shape]`); by default every output is bounded. `method` is a
     record such as `Proximal(iterations=400)` or its text, `"proximal(iterations=400)"`;
-    `intermediate` a strategy, its text, or bounds
-    computed before. The call can be interrupted at any time and returns the best bounds so far."""
+    `intermediate` a strategy, its text, or bounds computed before. `timeout` is in seconds;
+    `iterations` limits those of the method. The call can be interrupted at any time and returns
+    the best bounds so far. Continued from a `warm` result, they are at least as good as what its ρ
+    proves."""
     method = METHODS.parse(method) if isinstance(method, str) else method
-    budget = Budget(seconds=timeout, iterations=iterations)
-    target = _target(network, layer)
+    budget = _budget(timeout, iterations)
+    target, region = _exact(_target(network, layer)), _region(network, domain)
     coefficients = _rows(target, rows)
-    dtype, device = network.dtype, coefficients.device
     if warm is not None and isinstance(intermediate, Iterative):
-        intermediate = warm.intermediate
-    between = _intermediate(target, domain, intermediate, budget)
+        intermediate = _inherited(warm, network, domain, intermediate)
+    between = _intermediate(target, region, intermediate, budget)
     seconds_intermediate = budget.elapsed()
-    both = torch.cat([coefficients, -coefficients]).to(dtype=dtype, device=device)
-    dual = Decomposition.between(Problem(target, domain, Objective.rows(target, both)), between)
-    ascent = Decomposition.between(dual.problem.to(search), between.to(search))
-    found = maximise(
-        ascent, method, budget, warm=None if warm is None else warm.rho.to(search), trace=trace
-    )
-    proved = _proved(dual, found.rho.to(dtype), found.value if method.reports_own else None)
-    lower, upper = proved[0, : len(coefficients)], -proved[0, len(coefficients) :]
+    both = torch.cat([coefficients, -coefficients]).to(between.lower.data.device)
+    dual = Decomposition.between(Problem(target, region, Objective.rows(target, both)), between)
+    ascent = Decomposition(dual.problem.to(search), dual.hull.to(search))
+    start = None if warm is None else warm.rho.to(search)
+    found = maximise(ascent, method, budget, warm=start, trace=trace)
+    proof = _proof(dual, found, method)
+    if warm is not None:
+        proof = _better(proof, Proof(warm.rho, dual.rigorous(warm.rho.to(dual.dtype))))
+    lower, upper = _sides(proof.value, len(coefficients), region.count)
     return BoundsResult(
         lower,
         upper,
-        found.rho,
+        proof.rho,
         between,
         tuple(between.counts(target)),
         method,
@@ -127,15 +139,69 @@ def bounds(
         budget.elapsed(),
         seconds_intermediate,
         found.stopped,
-        _trace(found.trace, len(coefficients)) if trace else None,
+        network,
+        domain,
+        _trace(found.trace, len(coefficients), region.count) if trace else None,
     )
 
 
-def _proved(dual: Decomposition, rho: Layers, own: Tensor | None) -> Tensor:
-    """The rigorous q(ρ), or the method's own smaller bound where it reports that (and it is a number)."""
-    with torch.no_grad():
-        proved = dual.rigorous(rho)
-    return proved if own is None else torch.fmin(proved, own.to(proved))
+def differentiable_bounds(
+    network: Network,
+    domain: Domain,
+    rows: ArrayLike | Tensor | None,
+    result: BoundsResult,
+    *,
+    recompute: bool = False,
+) -> tuple[Tensor, Tensor]:
+    """`(lower, upper)` of the output at a result's ρ, as differentiable functions of the weights.
+
+    `network` is the result's network with other weights, `network.with_weights(…)`. ρ is held
+    fixed. So are the intermediate bounds, which then are those of the *result's* weights; with
+    `recompute` they are found anew by interval propagation and differentiated as well, so that the
+    numbers are bounds for the new weights. They are rounded to nearest, not outwards."""
+    target, region = _exact(network), _region(network, domain)
+    coefficients = _rows(target, rows)
+    both = torch.cat([coefficients, -coefficients]).to(result.rho.data.device)
+    between = interval(target, region) if recompute else result.intermediate
+    problem = Problem(target, region, Objective.rows(target, both))
+    dual = Decomposition(problem, Hull(target, region, between))
+    values = dual.value(fitting(dual, result.rho))
+    return _sides(values, len(coefficients), region.count)
+
+
+class Proof(NamedTuple):
+    """ρ, and what it proves, `[D, 2 R]`."""
+
+    rho: Layers
+    value: Tensor
+
+
+def _proof(dual: Decomposition, found: DualResult, method: Method[Any]) -> Proof:
+    """The rigorous q(ρ), or the method's own smaller bound where it reports that, if a number."""
+    proved = dual.rigorous(found.rho.to(dual.dtype))
+    if method.reports_own:
+        proved = torch.fmin(proved, found.value.to(proved))
+    return Proof(found.rho, proved)
+
+
+def _better(a: Proof, b: Proof) -> Proof:
+    """Problem by problem."""
+    chosen = torch.where((b.value > a.value).unsqueeze(-1), b.rho.data.to(a.rho.data), a.rho.data)
+    return Proof(a.rho.like(chosen), a.value.maximum(b.value))
+
+
+def _sides(values: Tensor, rows: int, count: int) -> tuple[Tensor, Tensor]:
+    """(lower, upper) from `[..., D, 2 R]`; the axis D is dropped for a single input set."""
+    values = values if count > 1 else values.squeeze(-2)
+    return values[..., :rows], -values[..., rows:]
+
+
+def _budget(timeout: float | None, iterations: int | None) -> Budget:
+    if iterations is not None and iterations < 1:
+        raise InvalidConfig(
+            f"iterations is {iterations}; expected at least 1, or None for as many as the method has"
+        )
+    return Budget(seconds=timeout, iterations=iterations)
 
 
 def _target(network: Network, layer: int | None) -> Network:
@@ -148,21 +214,33 @@ def _target(network: Network, layer: int | None) -> Network:
     return network.upto(layer)
 
 
+def _exact(network: Network) -> Network:
+    """In float64, in which proofs are evaluated."""
+    return network if network.is_in(torch.float64) else network.to(torch.float64)
+
+
+def _region(network: Network, domain: Domain) -> Domain:
+    """The input set in float64."""
+    if tuple(domain.shape) != tuple(network.input_shape):
+        raise InvalidInput(
+            f"the input set has points of shape {tuple(domain.shape)}, the network's input is "
+            f"{tuple(network.input_shape)}; build the set from arrays of the network's input shape"
+        )
+    return domain.to(torch.float64)
+
+
 def _rows(network: Network, rows: ArrayLike | Tensor | None) -> Tensor:
     """`[R, *output_shape]`, float64."""
     shape, size = network.output_shape, network.output_size
     if rows is None:
         return torch.eye(size, dtype=torch.float64).reshape(size, *shape)
-    given = (
-        rows if isinstance(rows, Tensor) else torch.as_tensor(np.asarray(rows, dtype=np.float64))
-    )
-    given = given.detach().to(torch.float64)
+    given = _numbers(rows)
     if given.ndim == 1 and size == given.numel() and len(shape) <= 1:
         given = given.unsqueeze(0)
     if given.ndim < 1 or given.shape[0] == 0 or given[0].numel() != size:
         raise InvalidInput(
-            f"rows have shape {tuple(given.shape)}; expected [R, {size}]: one coefficient for each of the "
-            f"{size} outputs of the layer"
+            f"rows have shape {tuple(given.shape)}; expected [R, {size}]: one coefficient for each "
+            f"of the {size} outputs of the layer"
         )
     if not bool(torch.isfinite(given).all()):
         raise InvalidInput(
@@ -171,26 +249,55 @@ def _rows(network: Network, rows: ArrayLike | Tensor | None) -> Tensor:
     return given.reshape(-1, *shape)
 
 
+def _numbers(rows: ArrayLike | Tensor) -> Tensor:
+    if isinstance(rows, Tensor):
+        return rows.detach().to(torch.float64)
+    try:
+        return torch.as_tensor(np.asarray(rows, dtype=np.float64))
+    except (TypeError, ValueError):
+        raise InvalidInput("rows are not an array of numbers; expected [R, outputs]") from None
+
+
+def _inherited(
+    warm: BoundsResult, network: Network, domain: Domain, otherwise: IntermediateStrategy
+) -> IntermediateLike:
+    """The intermediate bounds of a warm start, which hold for its own network and input set only."""
+    same = warm.network is network and warm.domain is domain
+    return warm.intermediate if same else otherwise
+
+
 def _intermediate(
     network: Network, domain: Domain, strategy: IntermediateLike, budget: Budget
 ) -> Bounds:
-    if isinstance(strategy, str):
-        strategy = INTERMEDIATES.parse(strategy)
-    if isinstance(strategy, IntermediateStrategy):
-        # half of the time at most, so that the method itself has its share
-        return strategy.bounds(network, domain, budget.share(0.5))
-    if strategy.layout.shapes[: len(network.layout.shapes)] != network.layout.shapes:
+    if isinstance(strategy, Bounds):
+        return _given(network, domain, strategy)
+    chosen = INTERMEDIATES.parse(strategy) if isinstance(strategy, str) else strategy
+    # half of the time at most, so that the method itself has its share
+    found: Bounds = chosen.bounds(network, domain, budget.share(0.5))
+    return found
+
+
+def _given(network: Network, domain: Domain, between: Bounds) -> Bounds:
+    if between.layout.shapes[: len(network.layout.shapes)] != network.layout.shapes:
         raise InvalidConfig(
-            "the intermediate bounds given belong to another network: their layers have other shapes"
+            "the intermediate bounds given belong to another network: their layers have other "
+            "shapes; compute them for this one"
         )
-    return strategy.upto(network.n)
+    if between.count not in (1, domain.count):
+        raise InvalidConfig(
+            f"the intermediate bounds given are of {between.count} sub-problems, the input set of "
+            f"{domain.count}; give as many, or one that all share"
+        )
+    given = between.upto(network.n).to(torch.float64)
+    given.check()
+    return given
 
 
-def _trace(points: Sequence[TracePoint], rows: int) -> Trace:
-    values = torch.stack([point.value[0] for point in points])
+def _trace(points: Sequence[TracePoint], rows: int, count: int) -> Trace:
+    lower, upper = _sides(torch.stack([point.value for point in points]), rows, count)
     return Trace(
         tuple(point.seconds for point in points),
         tuple(point.iteration for point in points),
-        values[:, :rows],
-        -values[:, rows:],
+        lower,
+        upper,
     )

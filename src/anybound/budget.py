@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field, replace
+from threading import Event
 
 from anybound.errors import InvalidConfig
 
@@ -16,6 +17,7 @@ class Budget:
     iterations: int | None = None
     memory: int | None = None  # bytes of working memory
     started: float = field(default_factory=time.monotonic)
+    _cancelled: Event = field(default_factory=Event, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         for name in ("seconds", "iterations", "memory"):
@@ -34,9 +36,17 @@ class Budget:
 
     def is_spent(self, iterations: int = 0) -> bool:
         out_of_steps = self.iterations is not None and iterations >= self.iterations
-        return out_of_steps or self.left() <= 0
+        return out_of_steps or self.left() <= 0 or self.is_cancelled
+
+    def cancel(self) -> None:
+        """Nothing more may be spent, of this budget and of those it shares with."""
+        self._cancelled.set()
+
+    @property
+    def is_cancelled(self) -> bool:
+        return self._cancelled.is_set()
 
     def share(self, fraction: float) -> Budget:
-        """A budget of this fraction of the seconds left, starting now."""
+        """A budget of this fraction of the seconds left, starting now; it is cancelled with this one."""
         seconds = None if self.seconds is None else max(0.0, self.left() * fraction)
         return replace(self, seconds=seconds, started=time.monotonic())

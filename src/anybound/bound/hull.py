@@ -99,6 +99,12 @@ class Hull:
         ]
         return torch.cat(parts, dim=-1) if parts else torch.zeros_like(rho)
 
+    def to(self, dtype: torch.dtype, device: torch.device | None = None) -> Hull:
+        """In another dtype, the input set and the bounds rounded outwards."""
+        branched = None if self.branched is None else self.branched.to(device=device)
+        network, domain = self.network.to(dtype, device), self.domain.to(dtype, device)
+        return Hull(network, domain, self.bounds.to(dtype, device), branched)
+
     def pick(self, index: Tensor) -> Hull:
         """The sub-problems with these indices."""
         branched = self.branched
@@ -143,6 +149,14 @@ class Hull:
     def ambiguous(self) -> Tensor:
         """`[D, 1, total]`: the neurons on which the hull is larger than the graph."""
         return self.bounds.ambiguous(self.network)
+
+    @cached_property
+    def split_unfixed(self) -> Tensor | None:
+        """`[D, 1, total]`: the neurons cut by branching on which σ still bends; None without any."""
+        if self.branched is None:
+            return None
+        cut = self.branched & self.ambiguous
+        return cut if bool(cut.any()) else None
 
     @cached_property
     def magnitudes(self) -> tuple[Tensor, Layers]:

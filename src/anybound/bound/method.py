@@ -98,8 +98,7 @@ class TracePoint(NamedTuple):
 @dataclass(frozen=True, eq=False)
 class DualResult:
     """The best ρ of every problem and the method's own bound there, `[D, R]`, in the search's
-    dtype: a proposal, not
-    yet a proof (that is `Decomposition.rigorous`)."""
+    dtype: a proposal, not yet a proof (that is `Decomposition.rigorous`)."""
 
     rho: Layers
     value: Tensor
@@ -148,7 +147,7 @@ class _Run:
     ) -> None:
         self.dual, self.method, self.budget, self.stop_above = dual, method, budget, stop_above
         self.started = budget.elapsed()
-        self.best_rho = _checked(dual, warm) if warm is not None else dual.zeros()
+        self.best_rho = fitting(dual, warm) if warm is not None else dual.zeros()
         self.best = torch.full(
             dual.batch, -torch.inf, dtype=dual.dtype, device=self.best_rho.data.device
         )
@@ -156,47 +155,53 @@ class _Run:
         self.keep_trace, self.trace = trace, list[TracePoint]()
         self.axis = 0 if dual.batch[0] > 1 else 1
         self.open = torch.arange(dual.batch[self.axis], device=self.best.device)
-        self.warm = warm
+        self.warm = None if warm is None else self.best_rho
 
     def loop(self) -> Stopped:
         try:
             return self._ascend()
         except KeyboardInterrupt:
+            self.budget.cancel()
             return Stopped.INTERRUPTED
 
     def _ascend(self) -> Stopped:
         dual, method = self.dual, self.method
-        state = method.init(dual, self.warm)
-        if self.warm is not None:
-            self._record(
-                Proposal(self.warm, dual.value(self.warm))
-            )  # a warm start is never made worse
-        self._record(method.propose(dual, state))
-        while self.iteration < method.steps(dual):
+        if self.warm is not None:  # it is never made worse
+            self._record(Proposal(self.warm, dual.value(self.warm)))
+        state, steps = method.init(dual, self.warm), method.steps(dual)
+        proposal = method.propose(dual, state)
+        self._record(proposal)
+        while self.iteration < steps:
             if self.budget.is_spent(self.iteration):
-                return Stopped.BUDGET
-            state = method.step(dual, state)
-            self.iteration += 1
-            self._record(method.propose(dual, state))
-            if self.iteration % CHECK_EVERY == 0 and self.stop_above is not None:
+                return Stopped.INTERRUPTED if self.budget.is_cancelled else Stopped.BUDGET
+            if self.iteration % CHECK_EVERY == 0:
                 keep = self._undecided()
                 if keep.numel() == 0:
                     return Stopped.DECIDED
+                if self.iteration > 0 and _is_lost(proposal):
+                    return Stopped.OVERFLOW
                 if keep.numel() < self.open.numel() // 2:
                     dual, state = take_dual(dual, self.axis, keep), take(state, self.axis, keep)
                     self.open = self.open[keep]
-        return Stopped.FINISHED
+            state = method.step(dual, state)
+            self.iteration += 1
+            proposal = method.propose(dual, state)
+            self._record(proposal)
+        return Stopped.FINISHED if self._undecided().numel() else Stopped.DECIDED
 
     def _undecided(self) -> Tensor:
         """Indices, among the open ones along the axis, of those with a bound still too low."""
+        if self.stop_above is None:
+            return self.open
         best = self.best.index_select(self.axis, self.open)
         low = (best <= self.stop_above).any(1 - self.axis)
         return low.nonzero().squeeze(1)
 
     def _record(self, proposal: Proposal) -> None:
-        """Keep a proposal where it is better; NaN never is."""
+        """Keep a proposal where it is better; NaN and infinity never are."""
         if proposal.value is not None:
-            self._keep_better(proposal.rho, proposal.value.expand(self._open_shape()))
+            value = proposal.value.nan_to_num(-torch.inf, posinf=-torch.inf, neginf=-torch.inf)
+            self._keep_better(proposal.rho, value.expand(self._open_shape()))
         if self.keep_trace:
             seconds = self.budget.elapsed() - self.started
             self.trace.append(TracePoint(seconds, self.iteration, self.best.clone()))
@@ -225,19 +230,30 @@ class _Run:
 
     def result(self, stopped: Stopped) -> DualResult:
         seconds = self.budget.elapsed() - self.started
-        return DualResult(
-            self.best_rho, self.best, self.iteration, seconds, stopped, tuple(self.trace)
-        )
+        rho = self.best_rho.like(self.best_rho.data.clone())  # autograd refuses inference tensors
+        best, trace = self.best.clone(), tuple(self.trace)
+        return DualResult(rho, best, self.iteration, seconds, stopped, trace)
 
 
-def _checked(dual: Decomposition, warm: Layers) -> Layers:
-    expected = (*dual.batch, dual.net.layout.total)
-    if warm.data.shape[-1] != expected[-1]:
+def _is_lost(proposal: Proposal) -> bool:
+    """Whether no problem has a number left to go on from."""
+    return proposal.value is not None and not bool(proposal.value.isfinite().any())
+
+
+def fitting(dual: Decomposition, rho: Layers) -> Layers:
+    """A given ρ as `[D, R, total]` in the dual's dtype; D and R may be 1 in it."""
+    expected, given = (*dual.batch, dual.net.layout.total), tuple(rho.data.shape)
+    if len(given) != 3 or any(g not in (1, e) for g, e in zip(given, expected, strict=True)):
         raise InvalidInput(
-            f"the warm start has {warm.data.shape[-1]} dual variables per problem, the network {expected[-1]}; "
-            "pass the ρ of a bound on the same network"
+            f"the warm start's ρ has shape {list(given)}, the problem's {list(expected)} "
+            "(sub-problems, rows, hidden neurons); pass the ρ of a bound on the same functions"
         )
-    return warm.like(warm.data.to(dual.dtype).expand(expected).contiguous())
+    if given[-1] != expected[-1]:
+        raise InvalidInput(
+            f"the warm start has {given[-1]} dual variables per problem, the network "
+            f"{expected[-1]}; pass the ρ of a bound on the same network"
+        )
+    return rho.like(rho.data.to(dual.dtype).expand(expected).contiguous())
 
 
 def take_dual(dual: Decomposition, axis: int, index: Tensor) -> Decomposition:

@@ -97,6 +97,11 @@ class Network:
                 dtype = torch.promote_types(dtype, edge.map.dtype)
         return dtype
 
+    def is_in(self, dtype: torch.dtype) -> bool:
+        """Whether all weights and biases are of this dtype."""
+        maps = [edge.map for node in self.nodes for edge in node.edges]
+        return all(m.dtype == dtype for m in maps if m.has_weights or m.bias is not None)
+
     def activations(self) -> Iterator[tuple[int, Activation]]:
         """(k, σ_k) of every hidden layer."""
         for k in self.hidden:

@@ -25,10 +25,12 @@ def sweep_layer(task: LayerTask, index: Tensor, *, wk: bool) -> Interval:
     network = task.hull.network
     size = 8 * max(network.layout.total, network.input_size) * lower.shape[0]
     for part in chunks(index, size, BLOCK_BYTES):
+        if task.budget.is_spent():
+            break
         low, high = _both_sides(task, part, wk=wk)
         lower[:, 0, part] = lower[:, 0, part].maximum(low)
         upper[:, 0, part] = upper[:, 0, part].minimum(high)
-    return Interval(*(x.unflatten(2, task.interval.lower.shape[2:]) for x in (lower, upper)))
+    return Interval(*(x.reshape(task.interval.lower.shape) for x in (lower, upper)))
 
 
 def _both_sides(task: LayerTask, index: Tensor, *, wk: bool) -> tuple[Tensor, Tensor]:

@@ -23,7 +23,7 @@ class BestOfIntervalAndCrown(IntermediateStrategy):
     """CROWN for the neurons that intervals leave ambiguous."""
 
     def bounds(self, network: Network, domain: Domain, budget: Budget | None = None) -> Bounds:
-        return layer_by_layer(network, domain, _tighten)
+        return layer_by_layer(network, domain, _tighten, budget)
 
 
 def _tighten(task: LayerTask) -> Interval:

@@ -42,6 +42,7 @@ class LayerTask(NamedTuple):
     hull: Hull  # of layers 1 … k−1, with the sub-network that ends at layer k
     interval: Interval  # of layer k, [D, 1, *shape_k]
     activation: Activation  # σ_k
+    budget: Budget
 
     def dual(self, index: Tensor, sign: Tensor) -> Decomposition:
         """Of minimising sign_r · ẑ_k[index_r]."""
@@ -54,8 +55,12 @@ class LayerTask(NamedTuple):
 Tighten = Callable[[LayerTask], Interval]
 
 
-def layer_by_layer(network: Network, domain: Domain, tighten: Tighten) -> Bounds:
-    """Walk from the input to the output: interval bounds of each layer from the best of those before, then `tighten`."""
+def layer_by_layer(
+    network: Network, domain: Domain, tighten: Tighten, budget: Budget | None
+) -> Bounds:
+    """Walk from the input to the output: interval bounds of each layer from the best of those
+    before, then `tighten` as long as the budget lasts; an interrupt spends it."""
+    limit = budget or Budget()
     check_finite(network, domain)
     box = Interval(*domain.box())
     layout = network.layout
@@ -64,14 +69,24 @@ def layer_by_layer(network: Network, domain: Domain, tighten: Tighten) -> Bounds
     post: list[Interval] = [box]
     for k, activation in network.activations():
         interval = affine_interval(network.nodes[k].edges, post)
-        task = LayerTask(k, Hull(network.upto(k), domain, bounds.upto(k)), interval, activation)
-        tight = tighten(task)
-        lower, upper = meet(interval, tight)
+        hull = Hull(network.upto(k), domain, bounds.upto(k))
+        task = LayerTask(k, hull, interval, activation, limit)
+        lower, upper = meet(interval, _tightened(task, tighten))
         bounds.lower[k].copy_(lower)
         bounds.upper[k].copy_(upper)
         post.append(Interval(*activation.range(lower, upper)))
     bounds.check()
     return bounds
+
+
+def _tightened(task: LayerTask, tighten: Tighten) -> Interval:
+    if task.budget.is_spent():
+        return task.interval
+    try:
+        return tighten(task)
+    except KeyboardInterrupt:
+        task.budget.cancel()
+        return task.interval
 
 
 def meet(a: Interval, b: Interval) -> Interval:
@@ -93,4 +108,5 @@ def ambiguous_index(task: LayerTask) -> Tensor:
 
 def chunks(index: Tensor, bytes_per_row: int, memory: int) -> Iterator[Tensor]:
     """Pieces of an index whose work fits into so many bytes."""
-    return iter(index.split(max(1, memory // max(1, bytes_per_row))))
+    size = max(1, memory // max(1, bytes_per_row))
+    return (index[i : i + size] for i in range(0, len(index), size))

@@ -30,7 +30,7 @@ class BestOfIntervalAndWK(IntermediateStrategy):
     stable_too: bool = True
 
     def bounds(self, network: Network, domain: Domain, budget: Budget | None = None) -> Bounds:
-        return layer_by_layer(network, domain, self._tighten)
+        return layer_by_layer(network, domain, self._tighten, budget)
 
     def _tighten(self, task: LayerTask) -> Interval:
         everything = torch.arange(task.interval.lower[0].numel(), device=task.interval.lower.device)

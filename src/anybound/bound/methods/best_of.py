@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from anybound.bound.decomposition import Decomposition
@@ -13,12 +13,12 @@ from anybound.layers import Layers
 
 @dataclass(eq=False)
 class BestOfState:
-    """Which method is at work, its state, its steps so far, and the warm start all of them may use."""
+    """Which method is at work, its state, its steps left, and the warm start all of them may use."""
 
     at: int
     state: Any
+    left: int
     warm: Layers | None
-    done: int = 0
 
 
 @dataclass(frozen=True, init=False)
@@ -36,14 +36,17 @@ class BestOf(Method[BestOfState]):
         return sum(method.steps(dual) for method in self.methods) + len(self.methods) - 1
 
     def init(self, dual: Decomposition, warm: Layers | None) -> BestOfState:
-        return BestOfState(0, self.methods[0].init(dual, warm), warm)
+        return self._start(0, dual, warm)
 
     def step(self, dual: Decomposition, state: BestOfState) -> BestOfState:
         method = self.methods[state.at]
-        if state.done < method.steps(dual):
-            return BestOfState(state.at, method.step(dual, state.state), state.warm, state.done + 1)
-        following = self.methods[state.at + 1]
-        return BestOfState(state.at + 1, following.init(dual, state.warm), state.warm)
+        if state.left > 0:
+            return replace(state, state=method.step(dual, state.state), left=state.left - 1)
+        return self._start(state.at + 1, dual, state.warm)
+
+    def _start(self, at: int, dual: Decomposition, warm: Layers | None) -> BestOfState:
+        method = self.methods[at]
+        return BestOfState(at, method.init(dual, warm), method.steps(dual), warm)
 
     def propose(self, dual: Decomposition, state: BestOfState) -> Proposal:
         return self.methods[state.at].propose(dual, state.state)

@@ -53,7 +53,7 @@ class LP(Method[LPState]):
 
     def steps(self, dual: Decomposition) -> int:
         d, r = dual.batch
-        return d * r
+        return d * r if dual.net.n > 1 else 0  # without hidden layers P_0 is all there is
 
     def init(self, dual: Decomposition, warm: Layers | None) -> LPState:
         rho = Start.WK.rho(dual) if warm is None else warm

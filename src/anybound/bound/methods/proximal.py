@@ -117,9 +117,13 @@ def _block_step(dual: Decomposition, state: ProximalState, j: int, eta: float) -
     else:
         vertex = dual.hull.argmin_layer(j, grad[j], cost)
         delta_b, delta_z = vertex.zhat_b - state.zhat_b[j], vertex.z - state.z[j]
-    delta_a = [(k, map_.linear(delta_z)) for k, map_ in dual.net.successors[j] if k < dual.net.n]
+    delta_a: dict[int, Tensor] = {}
+    for k, map_ in dual.net.successors[j]:
+        if k < dual.net.n:
+            step = map_.linear(delta_z)
+            delta_a[k] = delta_a[k] + step if k in delta_a else step
     linear = _dot(cost, delta_z)
-    curvature = sum((_dot(step, step) for _, step in delta_a), torch.zeros_like(linear))
+    curvature = sum((_dot(step, step) for step in delta_a.values()), torch.zeros_like(linear))
     if delta_b is not None:
         linear = linear + _dot(grad[j], delta_b)
         curvature = curvature + _dot(delta_b, delta_b)
@@ -130,7 +134,7 @@ def _block_step(dual: Decomposition, state: ProximalState, j: int, eta: float) -
         state.zhat_b[j].add_(_scaled(gamma, delta_b))
         state.z[j].add_(_scaled(gamma, delta_z))
         state.d[j].add_(_scaled(gamma, delta_b))
-    for k, step in delta_a:
+    for k, step in delta_a.items():
         state.d[k].sub_(_scaled(gamma, step))
 
 

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from anybound.bound.backward import crown_slopes, propagate
+from anybound.bound.backward import crown_slopes, lines_of, propagate
 from anybound.bound.decomposition import Decomposition
 from anybound.bound.hull import HullMin
 from anybound.bound.hull import Slopes as Lines
@@ -68,7 +68,7 @@ class Slopes(Method[SlopesState]):
         lower, upper = lines.lower.expand(full).clone(), lines.upper.expand(full).clone()
         beta = torch.zeros_like(lower)
         if warm is not None:
-            lower, upper, beta = _slopes_of(dual, warm, Lines(lower, upper))
+            (lower, upper), beta = lines_of(dual, warm, dual.coefficients(warm).hidden.data, lines)
         like = self.adam.init(lower)
         return _evaluate(dual, lower, upper, beta, like, self.adam.init(lower), 0)
 
@@ -107,14 +107,18 @@ def _evaluate(
     above = (g.data < 0).to(lower)  # 1 where the line above σ is in use
     slope = lower + above * (upper - lower)
     touch = _touching_points(dual, slope, above)
+    if dual.hull.split_unfixed is not None:
+        # where branching has cut a neuron whose σ still bends, β ≠ 0 moves the minimiser
+        moved, there = (beta != 0) & dual.hull.split_unfixed, dual.hull.argmin(rho.data, g.data)
+        touch = HullMin(*(torch.where(moved, a, b) for a, b in zip(there, touch, strict=True)))
     zhat, x = _along_lines(dual, dual.input_argmin(g0), touch, slope, beta)
     return SlopesState(lower, upper, beta, rho, q, zhat - x, g.data, moments, beta_moments, t)
 
 
 def _touching_points(dual: Decomposition, slope: Tensor, above: Tensor) -> HullMin:
     """Where each line touches σ. Slopes at the end of their range are moved inwards a little for
-    this: there the
-    minimiser is not unique, and the one that belongs to slopes inside the range gives the one-sided derivative."""
+    this: there the minimiser is not unique, and the one that belongs to slopes inside the range
+    gives the one-sided derivative."""
     low_min, low_max, up_min, up_max = dual.hull.slope_limits
     least, most = low_min + above * (up_min - low_min), low_max + above * (up_max - low_max)
     margin = 1e-3 * (most - least)
@@ -128,9 +132,9 @@ def _along_lines(
 ) -> tuple[Tensor, Tensor]:
     """(ẑ, x*) of the forward sweep Z_k = σ(x*_k) + s_k (ẑ_k − x*_k), `[D, R, total]` each.
 
-    A neuron fixed by branching is affine, so that x* matters for β only: it is the end of [l, u]
-    that β ≠ 0 pushes
-    to, and for β = 0 the point of [l, u] closest to ẑ, which makes the gradient the violation of the cut."""
+    On a neuron that branching has fixed σ is affine, so that x* matters for β only: it is the end
+    of [l, u] that β ≠ 0 pushes to, and for β = 0 the point of [l, u] closest to ẑ, which makes the
+    gradient the violation of the cut."""
     net, layout = dual.net, dual.net.layout
     zhat, z, x = dual.zeros(), dual.zeros(), touch.zhat_b
     for k in net.hidden:
@@ -138,23 +142,9 @@ def _along_lines(
         zhat[k].copy_(net.affine(k, z0, z))
         now = zhat.data[..., at]
         z.data[..., at] = touch.z[..., at] + slope[..., at] * (now - x[..., at])
-    branched = dual.hull.branched
-    if branched is not None:
+    if dual.hull.branched is not None:
+        fixed = dual.hull.branched & ~dual.hull.ambiguous
         l, u = dual.bounds.lower.data, dual.bounds.upper.data
         end = torch.where(beta > 0, l, torch.where(beta < 0, u, zhat.data.clamp(l, u)))
-        x = torch.where(branched, end, x)
+        x = torch.where(fixed, end, x)
     return zhat.data, x
-
-
-def _slopes_of(dual: Decomposition, rho: Layers, default: Lines) -> tuple[Tensor, Tensor, Tensor]:
-    """The lines and β that come closest to a given ρ: s = −ρ/g where that is a slope, the rest of it into β."""
-    g = dual.coefficients(rho).hidden.data
-    low_min, low_max, up_min, up_max = dual.hull.slope_limits
-    slope = -rho.data / torch.where(g == 0, torch.ones_like(g), g)
-    lower = torch.where(g > 0, slope, default.lower).clamp(low_min, low_max)
-    upper = torch.where(g < 0, slope, default.upper).clamp(up_min, up_max)
-    beta = torch.zeros_like(lower)
-    if dual.hull.branched is not None:
-        passed = lower * g.clamp(min=0) + upper * g.clamp(max=0)
-        beta = (rho.data + passed) * dual.hull.branched
-    return lower, upper, beta

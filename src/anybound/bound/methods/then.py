@@ -13,11 +13,11 @@ from anybound.layers import Layers
 
 @dataclass(eq=False)
 class ThenState:
-    """Which method is at work, its state, and its steps so far."""
+    """Which method is at work, its state, and how many steps it has left."""
 
     at: int
     state: Any
-    done: int = 0
+    left: int
 
 
 @dataclass(frozen=True, init=False)
@@ -35,15 +35,17 @@ class Then(Method[ThenState]):
         return sum(method.steps(dual) for method in self.methods) + len(self.methods) - 1
 
     def init(self, dual: Decomposition, warm: Layers | None) -> ThenState:
-        return ThenState(0, self.methods[0].init(dual, warm))
+        return self._start(0, dual, warm)
 
     def step(self, dual: Decomposition, state: ThenState) -> ThenState:
         method = self.methods[state.at]
-        if state.done < method.steps(dual):
-            return ThenState(state.at, method.step(dual, state.state), state.done + 1)
-        rho = method.propose(dual, state.state).rho
-        following = self.methods[state.at + 1]
-        return ThenState(state.at + 1, following.init(dual, rho))
+        if state.left > 0:
+            return ThenState(state.at, method.step(dual, state.state), state.left - 1)
+        return self._start(state.at + 1, dual, method.propose(dual, state.state).rho)
+
+    def _start(self, at: int, dual: Decomposition, warm: Layers | None) -> ThenState:
+        method = self.methods[at]
+        return ThenState(at, method.init(dual, warm), method.steps(dual))
 
     def propose(self, dual: Decomposition, state: ThenState) -> Proposal:
         return self.methods[state.at].propose(dual, state.state)
