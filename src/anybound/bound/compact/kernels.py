@@ -1,0 +1,267 @@
+"""The float32 sweeps over one chunk of problems, `[row, problem]`.
+
+Backward: h_j = a_j + Σ_k W_kjᵀ ν_k from the last layer to the input, ν_j from h_j by the relaxation of `network`,
+and q on the way. Forward: the derivatives of that q,
+
+    z_j = ∂q/∂h_j,      ẑ_k = Σ_j W_kj z_j + b_k = ∂q/∂ν_k,      ∂q/∂α = h⁺ ẑ,      ∂q/∂β = −ẑ (x >= 0), +ẑ (x <= 0)
+
+from the input's minimiser z_0 on. One buffer holds the ν of the rows behind and the z of the rows before.
+
+These numbers are proposals: `rigorous` decides what they are worth.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anybound.bound.compact.jit import inner
+from anybound.bound.compact.machine import (
+    LANES,
+    ROWS,
+    WIDTH,
+    absolute,
+    block_product,
+    copysign,
+    load,
+    maximum,
+    minimum,
+    splat,
+    store,
+    where_less,
+    where_zero,
+)
+from anybound.bound.compact.network import Index, Single
+
+ZERO, ONE, INFINITY = np.float32(0), np.float32(1), np.float32(np.inf)
+
+
+class Work(NamedTuple):
+    """The state of a chunk, `[…, WIDTH]`; reused from chunk to chunk. One per thread."""
+
+    x: Single  # [rows + 1]: ν or z
+    tile: Single  # [4]: the block at hand
+    slope: Single  # [A]: α, or β where the sign is not 0
+    sign: Single  # [A]: +1 where split to x >= 0, −1 to x <= 0, else 0
+    split: NDArray[np.int8]  # [A], not by problem: whether any sign is not 0
+    aimed: NDArray[np.int8]  # [1]: whether any problem has a target
+    h: Single  # [A]: the coefficients, for the gradient and for branching
+    goal: Single  # [m]: the objective's coefficients
+    constant: Single  # [·]: the objective's constant
+    scale: Single  # [·]: its factor
+    target: Index  # [·]: the row of a pre-activation in the objective
+    weight: Single  # [·]: its factor
+    value: Single  # [·]: q
+    best: Single  # [·]: the largest so far
+    step: Single  # [·]: how far slopes move; 0 once a problem is decided
+
+
+def make_work(rows: int, ambiguous: int, goals: int) -> Work:
+    """Zeroed buffers, aligned to cache lines."""
+
+    def block(height: int) -> Single:
+        return aligned((height, WIDTH), np.float32)
+
+    lane = [np.zeros(WIDTH, np.float32) for _ in range(6)]
+    return Work(
+        block(rows + 1),
+        block(ROWS),
+        block(ambiguous),
+        block(ambiguous),
+        np.zeros(ambiguous, np.int8),
+        np.zeros(1, np.int8),
+        block(ambiguous),
+        block(goals),
+        lane[0],
+        lane[1],
+        np.zeros(WIDTH, np.int64),
+        *lane[2:],
+    )
+
+
+def aligned(shape: tuple[int, int], dtype: type[np.float32] | type[np.float64]) -> Single:
+    """Zeros that begin at a cache line."""
+    size = shape[0] * shape[1] * np.dtype(dtype).itemsize
+    raw = np.zeros(size + 64, np.uint8)
+    start = -raw.ctypes.data % 64
+    return raw[start : start + size].view(dtype).reshape(shape)
+
+
+@inner
+def backward(net, goal, work, width):  # type: ignore[no-untyped-def]
+    """One adjoint sweep: q of every problem in `work.value`, h in `work.h`, z_0 in the first rows of `work.x`.
+
+    `net`, `goal` and `work` are addresses."""
+    for lane in range(0, width, LANES):
+        store(work.value, 0, lane, load(work.scale, 0, lane) * load(work.constant, 0, lane))
+    blocks = net.adjoint
+    for layer in range(net.nodes - 1, 0, -1):
+        for g in range(blocks.layer[layer], blocks.layer[layer + 1]):
+            product(blocks, work, g, width)
+            for q in range(ROWS):
+                _relax(net, goal, work, blocks.rows[g * ROWS + q], q, width)
+        if work.aimed[0]:
+            _aim(net, work, layer, width)
+    for g in range(blocks.layer[0], blocks.layer[1]):
+        product(blocks, work, g, width)
+        for q in range(ROWS):
+            _close(net, goal, work, blocks.rows[g * ROWS + q], q, width)
+
+
+@inner
+def product(blocks, work, g, width):  # type: ignore[no-untyped-def]
+    """Block g of a matrix times `work.x`, in `work.tile`."""
+    block_product(
+        blocks.column, blocks.weight, work.x, work.tile, blocks.start[g], blocks.start[g + 1], width
+    )
+
+
+@inner
+def _add_goal(goal, work, row, q, width):  # type: ignore[no-untyped-def]
+    """h_j gains a_j."""
+    number = goal.number[row]
+    if number >= 0:
+        for lane in range(0, width, LANES):
+            a = load(work.scale, 0, lane) * load(work.goal, number, lane)
+            store(work.tile, q, lane, load(work.tile, q, lane) + a)
+
+
+@inner
+def _relax(net, goal, work, row, q, width):  # type: ignore[no-untyped-def]
+    """ν from h, and the row's share of q."""
+    _add_goal(goal, work, row, q, width)
+    a = net.ambiguous[row]
+    if a < 0:
+        fixed, bias = splat(net.fixed[row]), splat(net.bias[row])
+        for lane in range(0, width, LANES):
+            nu = fixed * load(work.tile, q, lane)
+            store(work.x, row, lane, nu)
+            store(work.value, 0, lane, load(work.value, 0, lane) + nu * bias)
+    elif work.split[a] == 0:
+        _relax_row(net, work, row, q, width)
+    else:
+        _relax_split(net, work, row, q, width)
+
+
+@inner
+def _relax_row(net, work, row, q, width):  # type: ignore[no-untyped-def]
+    """An ambiguous row that none of the problems splits."""
+    a = net.ambiguous[row]
+    chord, offset, bias = splat(net.chord[a]), splat(net.offset[a]), splat(net.bias[row])
+    zero = splat(ZERO)
+    for lane in range(0, width, LANES):
+        h = load(work.tile, q, lane)
+        rising, falling = maximum(h, zero), minimum(h, zero)
+        nu = load(work.slope, a, lane) * rising + chord * falling
+        store(work.h, a, lane, h)
+        store(work.x, row, lane, nu)
+        store(work.value, 0, lane, load(work.value, 0, lane) + falling * offset + nu * bias)
+
+
+@inner
+def _relax_split(net, work, row, q, width):  # type: ignore[no-untyped-def]
+    """An ambiguous row that is split in some of the problems."""
+    a = net.ambiguous[row]
+    chord, offset, bias = splat(net.chord[a]), splat(net.offset[a]), splat(net.bias[row])
+    left, zero, one = splat(net.left[a]), splat(ZERO), splat(ONE)
+    for lane in range(0, width, LANES):
+        h, slope, sign = (
+            load(work.tile, q, lane),
+            load(work.slope, a, lane),
+            load(work.sign, a, lane),
+        )
+        affine = maximum(sign, zero) - left * minimum(sign, zero)
+        rising, falling = maximum(h, zero), minimum(h, zero)
+        relaxed = slope * rising + chord * falling
+        nu = where_zero(sign, relaxed, affine * h - sign * slope)
+        share = where_zero(sign, falling * offset, zero)
+        store(work.h, a, lane, h)
+        store(work.x, row, lane, nu)
+        store(work.value, 0, lane, load(work.value, 0, lane) + share + nu * bias)
+
+
+@inner
+def _aim(net, work, layer, width):  # type: ignore[no-untyped-def]
+    """ν gains the factor of the pre-activation that is part of the objective, if it is in this layer."""
+    for i in range(width):
+        row = work.target[i]
+        if net.first[layer] <= row < net.first[layer + 1]:
+            work.x[row * WIDTH + i] += work.weight[i]
+            work.value[i] += work.weight[i] * net.bias[row]
+
+
+@inner
+def _close(net, goal, work, row, q, width):  # type: ignore[no-untyped-def]
+    """P_0 on a box: min h·z = h·center − |h|·radius, at z_0 = center − sign(h)·radius."""
+    if row < net.inputs:
+        _add_goal(goal, work, row, q, width)
+        center, radius = splat(net.center[row]), splat(net.radius[row])
+        for lane in range(0, width, LANES):
+            h = load(work.tile, q, lane)
+            share = h * center - absolute(h) * radius
+            store(work.value, 0, lane, load(work.value, 0, lane) + share)
+            store(work.x, row, lane, center - copysign(radius, h))
+
+
+@inner
+def climb(net, work, relative, width):  # type: ignore[no-untyped-def]
+    """One forward sweep, and a step of every slope along the sign of its derivative.
+
+    Multipliers of splits move by `relative`·|h|, the scale on which they matter. `net` and `work` are addresses."""
+    blocks = net.forward
+    for g in range(blocks.layer[net.layers]):
+        product(blocks, work, g, width)
+        for q in range(ROWS):
+            row = blocks.rows[g * ROWS + q]
+            a = net.ambiguous[row]
+            if a < 0:
+                pass_on(net, work, row, q, width)
+            elif work.split[a] == 0:
+                _climb_row(net, work, row, q, width)
+            else:
+                _climb_split(net, work, row, q, relative, width)
+
+
+@inner
+def pass_on(net, work, row, q, width):  # type: ignore[no-untyped-def]
+    """z of an affine row."""
+    bias, fixed = splat(net.bias[row]), splat(net.fixed[row])
+    for lane in range(0, width, LANES):
+        store(work.x, row, lane, fixed * (load(work.tile, q, lane) + bias))
+
+
+@inner
+def _climb_row(net, work, row, q, width):  # type: ignore[no-untyped-def]
+    """z = α ẑ where h > 0, else chord·ẑ + offset; α moves where h > 0 and stays in [left, 1]."""
+    a = net.ambiguous[row]
+    chord, offset, bias = splat(net.chord[a]), splat(net.offset[a]), splat(net.bias[row])
+    left, zero, one = splat(net.left[a]), splat(ZERO), splat(ONE)
+    for lane in range(0, width, LANES):
+        zhat = load(work.tile, q, lane) + bias
+        h, slope = load(work.h, a, lane), load(work.slope, a, lane)
+        moved = slope + copysign(load(work.step, 0, lane), zhat)
+        moved = minimum(maximum(moved, left), one)
+        store(work.x, row, lane, where_less(h, zero, chord * zhat + offset, slope * zhat))
+        store(work.slope, a, lane, where_less(zero, h, moved, slope))
+
+
+@inner
+def _climb_split(net, work, row, q, relative, width):  # type: ignore[no-untyped-def]
+    """The same for a row that is split in some of the problems."""
+    a = net.ambiguous[row]
+    chord, offset, bias = splat(net.chord[a]), splat(net.offset[a]), splat(net.bias[row])
+    left, zero, one, scale = splat(net.left[a]), splat(ZERO), splat(ONE), splat(relative)
+    for lane in range(0, width, LANES):
+        zhat = load(work.tile, q, lane) + bias
+        h, slope, sign = load(work.h, a, lane), load(work.slope, a, lane), load(work.sign, a, lane)
+        step = load(work.step, 0, lane)
+        line = where_less(h, zero, chord * zhat + offset, slope * zhat)
+        affine = where_less(zero, sign, one, left)
+        store(work.x, row, lane, where_zero(sign, line, affine * zhat))
+        moved = minimum(maximum(slope + copysign(step, zhat), left), one)
+        inside = where_less(zero, h, moved, slope)
+        reach = where_zero(step, zero, scale * absolute(h))
+        beside = maximum(slope - sign * copysign(reach, zhat), zero)
+        store(work.slope, a, lane, where_zero(sign, inside, beside))

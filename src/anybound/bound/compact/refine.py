@@ -1,0 +1,317 @@
+"""Slopes by Adam: more steps on fewer problems, for root bounds, tightening and the first bound of a property.
+
+Adam with a decaying step, on slopes (step `slope_step`), on multipliers of splits (in units of their coefficient) and
+on the scale γ of the function f in the objective  γ·f + w·ẑ_target  (in given units, 0 to keep it): the multiplier of
+f <= 0. What is returned is the best point seen.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from anybound.bound.compact.jit import inner, kernel
+from anybound.bound.compact.kernels import (
+    INFINITY,
+    ONE,
+    ZERO,
+    aligned,
+    backward,
+    make_work,
+    pass_on,
+    product,
+)
+from anybound.bound.compact.machine import (
+    LANES,
+    ROWS,
+    STEP,
+    WIDTH,
+    absolute,
+    addresses,
+    load,
+    maximum,
+    minimum,
+    smallest,
+    splat,
+    square_root,
+    store,
+    where_less,
+    where_zero,
+)
+from anybound.bound.compact.network import CompactNetwork, Single, example_sweep
+from anybound.bound.compact.objective import Aim, CompactObjective, example_goal
+from anybound.bound.compact.problems import Children, Parents, example_problems
+from anybound.errors import InvalidConfig
+
+_TINY = np.float32(1e-12)
+
+
+@dataclass(frozen=True)
+class Adam:
+    """`steps` evaluations; the t-th step is `step`·decay^t."""
+
+    steps: int = 10
+    step: float = 0.3
+    decay: float = 0.9
+    first_decay: float = 0.9
+    second_decay: float = 0.999
+
+    def __post_init__(self) -> None:
+        if self.steps < 1:
+            raise InvalidConfig(f"{self!r}: steps is {self.steps}; expected at least 1")
+
+
+class Refined(NamedTuple):
+    """The best point of every problem, `[N, …]`."""
+
+    bound: Single
+    slope: Single  # [N, A]
+    scale: Single  # [N], the function's share in the objective
+    coefficient: Single  # [N, A]: h at the last step
+    input: Single  # [N, inputs]: z_0 at the last step; no rows if not asked for
+
+
+class Moments(NamedTuple):
+    """Adam's memory and the best point, `[…, WIDTH]`."""
+
+    mean: Single  # [A]
+    square: Single  # [A]
+    best: Single  # [A]
+    scale_mean: Single  # [·]
+    scale_square: Single  # [·]
+    scale_unit: Single  # [·]
+    best_scale: Single  # [·]
+    won: Single  # [·]: 1 where the last value was the best
+
+
+def refine(
+    network: CompactNetwork,
+    objective: CompactObjective,
+    parents: Parents,
+    children: Children,
+    adam: Adam,
+    aim: Aim | None = None,
+    *,
+    scale_unit: Single | None = None,
+    stop_above: float = np.inf,
+    inputs: bool = False,
+) -> Refined:
+    """Ascend from the parents' slopes; `scale_unit` `[N]` is the unit in which γ moves, if it is to move."""
+    count, ambiguous = len(children.parent), len(network.ambiguous)
+    aim = Aim.none(count) if aim is None else aim
+    unit = np.zeros(count, np.float32) if scale_unit is None else scale_unit
+    refined = Refined(
+        np.empty(count, np.float32),
+        np.empty((count, ambiguous), np.float32),
+        aim.scale.copy(),
+        np.empty((count, ambiguous), np.float32),
+        np.empty((count if inputs else 0, network.inputs), np.float32),
+    )
+    work = make_work(network.count, ambiguous, len(objective.exact.coefficient))
+    sizes = np.array([adam.step, adam.decay, adam.first_decay, adam.second_decay, stop_above])
+    _refine(
+        network.sweep, objective.search, parents, children, aim, unit, work, _moments(ambiguous),
+        refined, adam.steps, sizes,
+    )  # fmt: skip
+    return refined
+
+
+def _moments(ambiguous: int) -> Moments:
+    matrices = [aligned((ambiguous, WIDTH), np.float32) for _ in range(3)]
+    return Moments(*matrices, *[np.zeros(WIDTH, np.float32) for _ in range(5)])
+
+
+def _example() -> tuple[object, ...]:
+    matrix = np.zeros((1, 1), np.float32)
+    return (
+        example_sweep(),
+        example_goal(),
+        *example_problems(),
+        Aim.none(1),
+        matrix[0],
+        make_work(1, 1, 1),
+        _moments(1),
+        Refined(matrix[0], matrix, matrix[0], matrix, matrix),
+        1,
+        np.zeros(1),
+    )
+
+
+@kernel(*_example())
+def _refine(  # type: ignore[no-untyped-def]
+    net, goal, parents, children, aim, unit, work, moments, refined, steps, sizes
+):
+    """All chunks, one after the other."""
+    net_, goal_, work_, moments_ = (
+        addresses(net),
+        addresses(goal),
+        addresses(work),
+        addresses(moments),
+    )
+    count = len(refined.bound)
+    for first in range(0, count, WIDTH):
+        last = min(count, first + WIDTH)
+        width = -(-(last - first) // STEP) * STEP
+        _load(goal, parents, children, aim, unit, work, moments, first, last, width)
+        _ascend(net_, goal_, work_, moments_, len(work.slope), steps, sizes, width)
+        _keep(work, moments, refined, first, last)
+
+
+@inner
+def _load(goal, parents, children, aim, unit, work, moments, first, last, width):  # type: ignore[no-untyped-def]
+    """Problems into columns; the columns behind the last one repeat it."""
+    work.split[:] = 0
+    work.aimed[0] = 0
+    moments.mean[:], moments.square[:] = 0, 0
+    moments.scale_mean[:], moments.scale_square[:] = 0, 0
+    for i in range(width):
+        child = min(first + i, last - 1)
+        parent = children.parent[child]
+        row = parents.row[parent]
+        work.constant[i], work.scale[i], work.best[i] = (
+            goal.constant[row],
+            aim.scale[child],
+            -np.inf,
+        )
+        work.target[i], work.weight[i] = aim.target[child], aim.weight[child]
+        work.aimed[0] |= aim.target[child] >= 0
+        moments.scale_unit[i] = unit[child]
+        for j in range(len(work.goal)):
+            work.goal[j, i] = goal.coefficient[j, row]
+        for a in range(len(work.slope)):
+            work.slope[a, i] = parents.slope[parent, a]
+            sign = parents.sign[parent, a]
+            work.sign[a, i] = sign
+            work.split[a] |= abs(sign)
+        a = children.neuron[child]
+        if a >= 0:
+            work.sign[a, i] = children.sign[child]
+            work.slope[a, i] = ZERO
+            work.split[a] = 1
+
+
+@inner
+def _keep(work, moments, refined, first, last):  # type: ignore[no-untyped-def]
+    """Columns back into problems."""
+    for i in range(last - first):
+        refined.bound[first + i] = work.best[i]
+        refined.scale[first + i] = moments.best_scale[i]
+        for a in range(len(work.slope)):
+            refined.slope[first + i, a] = moments.best[a, i]
+            refined.coefficient[first + i, a] = work.h[a, i]
+        for j in range(refined.input.shape[1] if len(refined.input) else 0):
+            refined.input[first + i, j] = work.x[j, i]
+
+
+@inner
+def _ascend(net, goal, work, moments, ambiguous, steps, sizes, width):  # type: ignore[no-untyped-def]
+    """The steps of one chunk, until all of its problems are decided."""
+    step, first_power, second_power = sizes[0], 1.0, 1.0
+    for t in range(steps):
+        backward(net, goal, work, width)
+        worst = _remember(work, moments, ambiguous, width)
+        if t == steps - 1 or worst > sizes[4]:
+            break
+        first_power, second_power = first_power * sizes[2], second_power * sizes[3]
+        rates = _Rates(
+            np.float32(step / (1 - first_power)),
+            np.float32(1 / (1 - second_power)),
+            np.float32(sizes[2]),
+            np.float32(sizes[3]),
+        )
+        _step(net, work, moments, rates, width)
+        _step_scale(net, goal, work, moments, rates, width)
+        step *= sizes[1]
+
+
+class _Rates(NamedTuple):
+    """Of one step: its size over the first bias correction, the second correction, and both decays."""
+
+    step: np.float32
+    correction: np.float32
+    first: np.float32
+    second: np.float32
+
+
+@inner
+def _remember(work, moments, ambiguous, width):  # type: ignore[no-untyped-def]
+    """Keep the slopes of problems whose value is the best so far; the worst of the best values."""
+    one, zero, worst = splat(ONE), splat(ZERO), splat(INFINITY)
+    for lane in range(0, width, LANES):
+        value, best = load(work.value, 0, lane), load(work.best, 0, lane)
+        won = where_less(best, value, one, zero)
+        store(moments.won, 0, lane, won)
+        store(work.best, 0, lane, maximum(value, best))
+        kept = where_zero(won, load(moments.best_scale, 0, lane), load(work.scale, 0, lane))
+        store(moments.best_scale, 0, lane, kept)
+        worst = minimum(maximum(value, best), worst)
+    for a in range(ambiguous):
+        for lane in range(0, width, LANES):
+            won = load(moments.won, 0, lane)
+            kept = where_zero(won, load(moments.best, a, lane), load(work.slope, a, lane))
+            store(moments.best, a, lane, kept)
+    return smallest(worst)
+
+
+@inner
+def _step(net, work, moments, rates, width):  # type: ignore[no-untyped-def]
+    """One forward sweep, and Adam's step of every slope."""
+    blocks = net.forward
+    for g in range(blocks.layer[net.layers]):
+        product(blocks, work, g, width)
+        for q in range(ROWS):
+            row = blocks.rows[g * ROWS + q]
+            if net.ambiguous[row] < 0:
+                pass_on(net, work, row, q, width)
+            else:
+                _step_row(net, work, moments, rates, row, q, width)
+
+
+@inner
+def _step_row(net, work, moments, rates, row, q, width):  # type: ignore[no-untyped-def]
+    """z of an ambiguous row; its derivative is h⁺ ẑ for a slope, −sign·ẑ for the multiplier of a split."""
+    a = net.ambiguous[row]
+    chord, offset, bias = splat(net.chord[a]), splat(net.offset[a]), splat(net.bias[row])
+    left, zero, one = splat(net.left[a]), splat(ZERO), splat(ONE)
+    for lane in range(0, width, LANES):
+        zhat = load(work.tile, q, lane) + bias
+        h, slope, sign = load(work.h, a, lane), load(work.slope, a, lane), load(work.sign, a, lane)
+        line = where_less(h, zero, chord * zhat + offset, slope * zhat)
+        affine = where_less(zero, sign, one, left)
+        store(work.x, row, lane, where_zero(sign, line, affine * zhat))
+        gradient = where_zero(sign, maximum(h, zero) * zhat, zero - sign * zhat)
+        moved = adam(moments.mean, moments.square, a, lane, gradient, rates)
+        inside = minimum(maximum(slope + moved, left), one)
+        beside = maximum(slope + absolute(h) * moved, zero)
+        store(work.slope, a, lane, where_zero(sign, inside, beside))
+
+
+@inner
+def adam(mean, square, row, lane, gradient, rates):  # type: ignore[no-untyped-def]
+    """The move that Adam makes of a gradient, its moments updated."""
+    one, b1, b2 = splat(ONE), splat(rates.first), splat(rates.second)
+    m = b1 * load(mean, row, lane) + (one - b1) * gradient
+    v = b2 * load(square, row, lane) + (one - b2) * gradient * gradient
+    store(mean, row, lane, m)
+    store(square, row, lane, v)
+    return splat(rates.step) * m / (square_root(v * splat(rates.correction)) + splat(_TINY))
+
+
+@inner
+def _step_scale(net, goal, work, moments, rates, width):  # type: ignore[no-untyped-def]
+    """∂q/∂γ = constant + Σ a·z: what f is at the point that the forward sweep has reached."""
+    for lane in range(0, width, LANES):
+        store(work.tile, 0, lane, load(work.constant, 0, lane))
+    for row in range(net.first[net.layers + 1]):
+        number = goal.number[row]
+        if number >= 0:
+            for lane in range(0, width, LANES):
+                share = load(work.goal, number, lane) * load(work.x, row, lane)
+                store(work.tile, 0, lane, load(work.tile, 0, lane) + share)
+    for lane in range(0, width, LANES):
+        gradient = load(work.tile, 0, lane)
+        moved = adam(moments.scale_mean, moments.scale_square, 0, lane, gradient, rates)
+        scale = load(work.scale, 0, lane) + load(moments.scale_unit, 0, lane) * moved
+        store(work.scale, 0, lane, maximum(scale, splat(ZERO)))

@@ -1,0 +1,266 @@
+"""The float64 evaluation that a verdict may rest on: q at given slopes, minus all that rounding may have added.
+
+The slopes only *propose* ν = −ρ. The computed numbers ν, whatever they are, define ρ exactly; the minimum of every row,
+
+    min over x in [l, u] of  c·x + h·σ(x),      c = −ν (a target's factor added),
+
+is then evaluated at the ends and at the bend, and not taken from the formula that led to ν: no slope, multiplier or
+kernel can make the bound wrong. The loss is collected on the same sweep (`ExactSweep`):
+
+    Σ_k |ν_k|·price_k  +  Σ_j (|c_j| + |h_j|)·reach_j
+
+A NaN or an infinity anywhere ends up in the loss, and the bound is −∞.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anybound.bound.compact.jit import exact, kernel
+from anybound.bound.compact.machine import (
+    LANES64,
+    ROWS,
+    STEP,
+    WIDTH,
+    absolute,
+    addresses,
+    block_product,
+    load,
+    maximum,
+    minimum,
+    splat,
+    store,
+    where_zero,
+)
+from anybound.bound.compact.network import CompactNetwork, Index, Single, Vector, example_exact
+from anybound.bound.compact.objective import Aim, CompactObjective, example_exact_goal
+from anybound.bound.compact.problems import Children, Parents, example_problems
+
+_ZERO = np.float64(0)
+
+
+class ExactWork(NamedTuple):
+    """The state of a chunk in float64, `[…, WIDTH]`."""
+
+    x: Vector  # [rows + 1]: ν
+    tile: Vector  # [4]
+    slope: Vector  # [A]
+    sign: Vector  # [A]
+    split: NDArray[np.int8]  # [A], not by problem
+    goal: Vector  # [m]
+    constant: Vector  # [·]
+    scale: Vector  # [·]
+    target: Index  # [·]
+    weight: Vector  # [·]
+    value: Vector  # [·]
+    loss: Vector  # [·]
+
+
+def _make_work(rows: int, ambiguous: int, goals: int) -> ExactWork:
+    matrices = [np.zeros((height, WIDTH)) for height in (rows + 1, ROWS, ambiguous, ambiguous)]
+    lane = [np.zeros(WIDTH) for _ in range(5)]
+    split, target = np.zeros(ambiguous, np.int8), np.zeros(WIDTH, np.int64)
+    goal = np.zeros((goals, WIDTH))
+    return ExactWork(*matrices, split, goal, lane[0], lane[1], target, *lane[2:])
+
+
+def rigorous(
+    network: CompactNetwork,
+    objective: CompactObjective,
+    parents: Parents,
+    children: Children,
+    slope: Single,
+    aim: Aim | None = None,
+) -> Vector:
+    """A number for each child that never exceeds its minimum over the reals, `[N]`; −∞ if anything overflows.
+
+    `slope` `[N, A]` are the children's own slopes and multipliers, such as `solve` returns."""
+    count = len(children.parent)
+    bound = np.empty(count)
+    work = _make_work(network.count, len(network.ambiguous), len(objective.exact.coefficient))
+    aim = Aim.none(count) if aim is None else aim
+    _rigorous(network.exact, objective.exact, parents, children, aim, slope, work, bound)
+    return bound
+
+
+def _example() -> tuple[object, ...]:
+    parents, children = example_problems()
+    single = np.zeros((1, 1), np.float32)
+    return (
+        example_exact(),
+        example_exact_goal(),
+        parents,
+        children,
+        Aim.none(1),
+        single,
+        _make_work(1, 1, 1),
+        np.zeros(1),
+    )
+
+
+@kernel(*_example())
+def _rigorous(net, goal, parents, children, aim, slope, work, bound):  # type: ignore[no-untyped-def]
+    """All chunks, one after the other."""
+    net_, work_ = addresses(net), addresses(work)
+    count = len(bound)
+    for first in range(0, count, WIDTH):
+        last = min(count, first + WIDTH)
+        width = -(-(last - first) // STEP) * STEP
+        _load(goal, parents, children, aim, slope, work, first, last, width)
+        _sweep(net_, addresses(goal), work_, width)
+        for i in range(last - first):
+            value, loss = work.value[i], 1.01 * work.loss[i] + net.lost
+            lower = value - loss
+            lower -= 1e-15 * abs(lower)
+            bound[first + i] = lower if np.isfinite(lower) else -np.inf
+
+
+@exact
+def _load(goal, parents, children, aim, slope, work, first, last, width):  # type: ignore[no-untyped-def]
+    """Problems into columns; the columns behind the last one repeat it."""
+    work.split[:] = 0
+    for i in range(width):
+        child = min(first + i, last - 1)
+        parent = children.parent[child]
+        row = parents.row[parent]
+        work.constant[i], work.scale[i] = goal.constant[row], aim.scale[child]
+        work.target[i], work.weight[i] = aim.target[child], aim.weight[child]
+        work.loss[i] = aim.scale[child] * goal.loss[row]
+        for j in range(len(work.goal)):
+            work.goal[j, i] = goal.coefficient[j, row]
+        for a in range(len(work.slope)):
+            work.slope[a, i] = slope[child, a]
+            sign = parents.sign[parent, a]
+            work.sign[a, i] = sign
+            work.split[a] |= abs(sign)
+        a = children.neuron[child]
+        if a >= 0:
+            work.sign[a, i] = children.sign[child]
+            work.split[a] = 1
+
+
+@exact
+def _sweep(net, goal, work, width):  # type: ignore[no-untyped-def]
+    for lane in range(0, width, LANES64):
+        store(work.value, 0, lane, load(work.scale, 0, lane) * load(work.constant, 0, lane))
+    blocks = net.adjoint
+    for layer in range(net.nodes - 1, -1, -1):
+        for g in range(blocks.layer[layer], blocks.layer[layer + 1]):
+            block_product(
+                blocks.column, blocks.weight, work.x, work.tile,
+                blocks.start[g], blocks.start[g + 1], width,
+            )  # fmt: skip
+            for q in range(ROWS):
+                _row(net, goal, work, blocks.rows[g * ROWS + q], q, width)
+        _aim(net, work, layer, width)
+
+
+@exact
+def _row(net, goal, work, row, q, width):  # type: ignore[no-untyped-def]
+    """One row of any kind."""
+    number = goal.number[row]
+    if number >= 0:
+        for lane in range(0, width, LANES64):
+            a = load(work.scale, 0, lane) * load(work.goal, number, lane)
+            store(work.tile, q, lane, load(work.tile, q, lane) + a)
+    if row < net.inputs:
+        _close(net, work, row, q, width)
+    elif net.ambiguous[row] < 0:
+        _affine(net, work, row, q, width)
+    elif work.split[net.ambiguous[row]] == 0:
+        _bent(net, work, row, q, width)
+    else:
+        _split(net, work, row, q, width)
+
+
+@exact
+def _close(net, work, row, q, width):  # type: ignore[no-untyped-def]
+    """min over [l_0, u_0] of h·z."""
+    lower, upper, reach = splat(net.lower[row]), splat(net.upper[row]), splat(net.reach[row])
+    for lane in range(0, width, LANES64):
+        h = load(work.tile, q, lane)
+        _add(work, lane, minimum(h * lower, h * upper), absolute(h) * reach)
+
+
+@exact
+def _add(work, lane, value, loss):  # type: ignore[no-untyped-def]
+    store(work.value, 0, lane, load(work.value, 0, lane) + value)
+    store(work.loss, 0, lane, load(work.loss, 0, lane) + loss)
+
+
+@exact
+def _affine(net, work, row, q, width):  # type: ignore[no-untyped-def]
+    """σ(x) = left·x: with ν = left·h the minimum of −ν·x + h·σ(x) is 0 but for the rounding of ν."""
+    bias, left = splat(net.bias[row]), splat(net.left[row])
+    price, reach = splat(net.price[row]), splat(net.reach[row])
+    for lane in range(0, width, LANES64):
+        h = load(work.tile, q, lane)
+        nu = left * h
+        store(work.x, row, lane, nu)
+        _add(work, lane, nu * bias, absolute(nu) * price + absolute(h) * reach)
+
+
+@exact
+def _bent(net, work, row, q, width):  # type: ignore[no-untyped-def]
+    """The smallest of f(l), f(0) = 0, f(u), for f(x) = −ν·x + h·σ(x)."""
+    a, zero = net.ambiguous[row], splat(_ZERO)
+    bias, chord = splat(net.bias[row]), splat(net.chord[row])
+    lower, upper = splat(net.lower[row]), splat(net.upper[row])
+    at_lower, at_upper = splat(net.at_lower[row]), splat(net.at_upper[row])
+    price, reach = splat(net.price[row]), splat(net.reach[row])
+    for lane in range(0, width, LANES64):
+        h = load(work.tile, q, lane)
+        nu = load(work.slope, a, lane) * maximum(h, zero) + chord * minimum(h, zero)
+        least = minimum(h * at_lower - nu * lower, h * at_upper - nu * upper)
+        least = minimum(least, zero)
+        store(work.x, row, lane, nu)
+        size = absolute(nu)
+        _add(work, lane, nu * bias + least, size * price + (size + absolute(h)) * reach)
+
+
+@exact
+def _split(net, work, row, q, width):  # type: ignore[no-untyped-def]
+    """The interval is cut at 0 where the sign is not 0; any two ends and the bend between them."""
+    a, zero = net.ambiguous[row], splat(_ZERO)
+    bias, left, chord = splat(net.bias[row]), splat(net.left[row]), splat(net.chord[row])
+    lower, upper = splat(net.lower[row]), splat(net.upper[row])
+    price, reach = splat(net.price[row]), splat(net.reach[row])
+    for lane in range(0, width, LANES64):
+        h, slope, sign = (
+            load(work.tile, q, lane),
+            load(work.slope, a, lane),
+            load(work.sign, a, lane),
+        )
+        positive, negative = maximum(sign, zero), minimum(sign, zero)
+        affine = positive - left * negative
+        relaxed = slope * maximum(h, zero) + chord * minimum(h, zero)
+        nu = where_zero(sign, relaxed, affine * h - sign * slope)
+        low = where_zero(positive, lower, maximum(lower, zero))
+        high = where_zero(negative, upper, minimum(upper, zero))
+        middle = minimum(maximum(zero, low), high)
+        least = minimum(_at(low, h, nu, left, zero), _at(high, h, nu, left, zero))
+        least = minimum(least, _at(middle, h, nu, left, zero))
+        store(work.x, row, lane, nu)
+        size = absolute(nu)
+        _add(work, lane, nu * bias + least, size * price + (size + absolute(h)) * reach)
+
+
+@exact
+def _at(x, h, nu, left, zero):  # type: ignore[no-untyped-def]
+    """−ν·x + h·σ(x)."""
+    return h * (maximum(x, zero) + left * minimum(x, zero)) - nu * x
+
+
+@exact
+def _aim(net, work, layer, width):  # type: ignore[no-untyped-def]
+    """ν gains a target's factor w: ρ is what comes out, c = w + ρ, which the rounding of ν moves by at most |ν|·u."""
+    for i in range(width):
+        row = work.target[i]
+        if net.first[layer] <= row < net.first[layer + 1]:
+            nu = work.x[row * WIDTH + i] + work.weight[i]
+            work.x[row * WIDTH + i] = nu
+            work.value[i] += work.weight[i] * net.bias[row]
+            work.loss[i] += (abs(nu) + abs(work.weight[i])) * (net.price[row] + net.reach[row])

@@ -1,0 +1,88 @@
+"""Tightening by the negated property: bounds of neurons on the inputs that violate a clause.
+
+Where f <= 0 is what is left to refute, every γ >= 0 gives
+
+    min {±ẑ_i : f <= 0}  >=  min (±ẑ_i + γ f)  >=  q(slopes, γ)
+
+with one γ for each side of each neuron, ascended along with the slopes. Bounds so found hold on the violating inputs
+only: they serve to prove that there are none. When some interval becomes empty, that is proved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+
+from anybound.bound.bounds import Bounds
+from anybound.bound.compact.network import CompactNetwork, Index, Single
+from anybound.bound.compact.objective import Aim, CompactObjective
+from anybound.bound.compact.problems import Children, Parents
+from anybound.bound.compact.refine import Adam, refine
+from anybound.bound.compact.rigorous import rigorous
+from anybound.bound.compact.sparse import SparseNetwork
+from anybound.model.domains.box import Box
+from anybound.spec.problem import Objective
+
+
+@dataclass(frozen=True)
+class Tightening:
+    """Rounds over the last so many hidden layers, with Adam's steps in each."""
+
+    rounds: Sequence[int] = (1, 1, 2, 2)
+    adam: Adam = field(default_factory=lambda: Adam(steps=15, decay=0.93))
+
+    def bounds(
+        self, sparse: SparseNetwork, bounds: Bounds, box: Box, objective: Objective, row: int
+    ) -> Bounds:
+        """The bounds of one sub-problem cut by function `row` of the objective being <= 0."""
+        hidden = sparse.network.n - 1
+        for depth in self.rounds:
+            layers = range(max(1, hidden - depth + 1), hidden + 1)
+            network = CompactNetwork.of(sparse, bounds, box)
+            goal = CompactObjective.of(objective, network)
+            start = Parents.roots(network, np.array([row]))
+            slope = refine(network, goal, start, Children.same(1), self.adam).slope
+            bounds = self.cut(network, goal, start._replace(slope=slope), layers, bounds)
+            if bool(bounds.is_empty().any()):
+                break
+        return bounds
+
+    def cut(
+        self,
+        network: CompactNetwork,
+        objective: CompactObjective,
+        parent: Parents,
+        layers: Sequence[int],
+        bounds: Bounds,
+    ) -> Bounds:
+        """One round for one sub-problem, from its slopes; its split neurons are left as they are."""
+        node = np.searchsorted(network.first, network.ambiguous, side="right") - 1
+        chosen = np.flatnonzero(np.isin(node, np.asarray(layers)) & (parent.sign[0] == 0))
+        if len(chosen) == 0:
+            return bounds
+        value = self._values(network, objective, parent, network.ambiguous[chosen])
+        at = torch.from_numpy(network.neuron[chosen])
+        lower, upper = bounds.lower.data.clone(), bounds.upper.data.clone()
+        low, high = torch.from_numpy(value[: len(chosen)]), torch.from_numpy(-value[len(chosen) :])
+        lower[0, 0, at] = lower[0, 0, at].maximum(low)
+        upper[0, 0, at] = upper[0, 0, at].minimum(high)
+        return Bounds(bounds.lower.like(lower), bounds.upper.like(upper))
+
+    def _values(
+        self, network: CompactNetwork, objective: CompactObjective, parent: Parents, row: Index
+    ) -> Single:
+        """Lower bounds of ẑ and then of −ẑ of some rows, where f <= 0."""
+        count = 2 * len(row)
+        weight = np.repeat(np.array([1, -1], np.float32), len(row))
+        aim = Aim(np.zeros(count, np.float32), np.tile(row, 2), weight)
+        children = Children.of(np.zeros(count, np.int64))
+        width = (network.rows.upper - network.rows.lower)[row]
+        refined = refine(
+            network, objective, parent, children, self.adam, aim,
+            scale_unit=np.tile(width, 2).astype(np.float32),
+        )  # fmt: skip
+        aim = aim._replace(scale=refined.scale)
+        return rigorous(network, objective, parent, children, refined.slope, aim)
