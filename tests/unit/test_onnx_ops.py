@@ -16,6 +16,9 @@ from onnx_models import Array, assert_same, model
 from anybound.errors import InvalidModel, UnsupportedModel
 from anybound.io.onnx_ops.table import HANDLERS
 from anybound.io.onnx_reader import from_proto
+from anybound.model.affine.chain import Chain
+from anybound.model.affine.conv import Conv
+from anybound.model.affine.structural import Pad, Reshape
 
 node = helper.make_node
 rng = np.random.default_rng(7)
@@ -785,3 +788,23 @@ def test_rounding_of_folded_weights_is_bounded() -> None:
                 allowed = edge.map.error.relative * abs(float(stored)) + edge.map.error.absolute
                 assert abs(stored - wanted) <= Decimal(allowed)
                 assert allowed < 1e-13
+
+
+def test_normalised_convolutions_are_convolutions() -> None:
+    """Scale, shift and padding around a convolution leave one map, without reshapes between."""
+    nodes = [
+        node("Relu", ["x"], ["r"]),
+        node("Pad", ["r", "p"], ["q"]),
+        node("Mul", ["q", "s"], ["t"]),
+        node("Conv", ["t", "k"], ["u"]),
+        node("BatchNormalization", ["u", "g", "g", "g", "v"], ["a"]),
+        node("Relu", ["a"], ["b"]),
+        node("Conv", ["b", "l"], ["y"]),
+    ]
+    weights = {"p": i(0, 0, 1, 1, 0, 0, 1, 1), "s": w(1, 3, 1, 1), "k": w(4, 3, 3, 3), "g": w(4)}
+    weights |= {"v": abs(w(4)), "l": w(2, 4, 2, 2)}
+    network = assert_same(model(nodes, IMAGE, weights), IMAGE)
+    assert network.nodes[2].shape == (4, 7, 6)
+    (edge,) = network.nodes[2].edges
+    maps = edge.map.maps if isinstance(edge.map, Chain) else (edge.map,)
+    assert [type(m) for m in maps if not isinstance(m, Reshape)] in ([Conv], [Pad, Conv])

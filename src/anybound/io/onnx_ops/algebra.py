@@ -36,6 +36,11 @@ def tensor(array: Array) -> Tensor:
     return torch.from_numpy(wide if shareable else wide.copy())
 
 
+def core(shape: Shape) -> Shape:
+    """The shape without its batch axis, as convolutions see it: maps that agree on it compose."""
+    return shape[1:] if len(shape) > 1 and shape[0] == 1 else shape
+
+
 def regrouped(map_: AffineMap, shape: Shape) -> AffineMap:
     """The same map with its result in another shape of the same size."""
     return map_ if map_.out_shape == shape else compose(Reshape(map_.out_shape, shape), map_)
@@ -104,7 +109,8 @@ def rearranged(value: Value, pick: Callable[[Array], Array]) -> Value:
 
 def gathered(value: Affine, index: NDArray[np.int64]) -> Affine:
     """The entries with these row-major positions."""
-    return through(Gather.of((value.size,), torch.from_numpy(index)), value, index.shape)
+    flat = torch.from_numpy(index.reshape(core(index.shape)))
+    return through(Gather.of((value.size,), flat), value, index.shape)
 
 
 @overload
@@ -131,6 +137,8 @@ def permuted(value: Value, axes: Sequence[int]) -> Value:
     moving = [axis for axis in axes if value.shape[axis] != 1]
     if moving == sorted(moving):  # axes of length 1 do not move memory
         return value.reshaped(shape)
+    if axes[0] == 0 and len(core(value.shape)) < len(axes):
+        return through(Permute.of(value.shape[1:], [axis - 1 for axis in axes[1:]]), value, shape)
     return through(Permute.of(value.shape, axes), value, shape)
 
 
@@ -143,10 +151,15 @@ def reshaped(value: Value, shape: Shape) -> Value:
 
 def scaled(value: Affine, weight: Constant, relative: float = 0.0) -> Affine:
     """weight ∘ value; the weight broadcasts, and may carry a relative error besides its own."""
+    inner = core(value.shape)
+    rank = len(inner)
     factor = tensor(weight.array)
-    factor = factor.reshape((1,) * (len(value.shape) - factor.ndim) + tuple(factor.shape))
+    if factor.ndim > rank:  # a batch axis of the weight is 1 like the value's
+        factor = factor.reshape(factor.shape[-rank:] if rank else ())
+    else:
+        factor = factor.reshape((1,) * (rank - factor.ndim) + tuple(factor.shape))
     error = WeightError(relative=relative, absolute=weight.error)
-    return through(Scale.of(value.shape, factor, error=error), value, value.shape)
+    return through(Scale.of(inner, factor, error=error), value, value.shape)
 
 
 @overload
@@ -168,8 +181,11 @@ def padded(value: Value, pads: Sequence[tuple[int, int]], fill: float) -> Value:
         )
         width = [(max(0, before), max(0, after)) for before, after in pads]
         return Constant(np.pad(value.array[kept], width, constant_values=fill), value.error)
-    map_ = Pad.of(value.shape, pads, fill)
-    return through(map_, value, map_.out_shape)
+    shape = tuple(
+        size + before + after for size, (before, after) in zip(value.shape, pads, strict=True)
+    )
+    inner = core(value.shape) if pads[:1] == [(0, 0)] else value.shape
+    return through(Pad.of(inner, pads[-len(inner) :], fill), value, shape)
 
 
 def concatenated(values: Sequence[Value], axis: int) -> Value:
@@ -184,7 +200,9 @@ def concatenated(values: Sequence[Value], axis: int) -> Value:
     offset = 0
     for value in values:
         if isinstance(value, Affine):
-            terms += through(Pad.embed(value.shape, axis, offset, total), value, known.shape).terms
+            inner = core(value.shape) if axis > 0 else value.shape
+            place = axis - len(value.shape) + len(inner)
+            terms += through(Pad.embed(inner, place, offset, total), value, known.shape).terms
         offset += value.shape[axis]
     if not terms:
         return Constant(known, error)

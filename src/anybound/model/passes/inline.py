@@ -1,6 +1,6 @@
 """A node without a nonlinearity that only one edge reads is composed into that edge:
 
-    ẑ_m = A z_k + …  with  z_k = ẑ_k = Σ_j W_kj z_j + b_k  becomes  ẑ_m = Σ_j (A W_kj) z_j + A b_k + …
+ẑ_m = A z_k + …,  z_k = Σ_j W_kj z_j + b_k   becomes   ẑ_m = Σ_j (A W_kj) z_j + A b_k + …
 """
 
 from __future__ import annotations
