@@ -30,6 +30,7 @@ class Ended(Enum):
     WITNESS = "a witness was found"
     BUDGET = "the budget was spent"
     MEMORY = "the pool is as large as the memory allows"
+    COUNT = "as many sub-problems were bounded as the plan allows"
     STUCK = "sub-problems are left in which every neuron is split"
 
 
@@ -44,13 +45,14 @@ class SearchPlan:
         False  # the paper's order; for a proof the order does not matter, and a stack stays small
     )
     memory: int = 2 << 30
+    subproblems: int | None = None  # stop after so many
     minimisers_every: int = 8  # rounds between looks at the minimisers z_0
     seed: int = 0
 
 
 @dataclass(frozen=True, eq=False)
 class SearchResult:
-    """The rows' rigorous lower bounds: of closed rows positive, of open ones that of their worst open leaf."""
+    """`lower`: the rows' rigorous lower bounds, the lowest of all their leaves."""
 
     ended: Ended
     lower: Vector
@@ -110,6 +112,7 @@ class _Search:
         self.trace: list[Progress] = []
         self.leaves: list[Batch] | None = [] if keep_leaves else None
         self.stuck: list[Batch] = []
+        self.floor = np.full(len(rows), np.inf)  # the lowest rigorous bound of the leaves closed
         self.pool: Pool | None = None
         self.batch_type: Any = None
 
@@ -123,6 +126,8 @@ class _Search:
                 return Ended.BUDGET
             if self.pool.bytes > self.plan.memory:
                 return Ended.MEMORY
+            if self.plan.subproblems is not None and self.subproblems >= self.plan.subproblems:
+                return Ended.COUNT
             if self._round():
                 return Ended.WITNESS
         return Ended.STUCK if self.stuck else Ended.PROVED
@@ -152,9 +157,10 @@ class _Search:
         is_open = np.ones(len(batch.row), bool)
         if len(promising):
             candidates = batch.take(promising)
-            proved = self.bounder.certify(candidates) > 0
+            certified = self.bounder.certify(candidates)
+            proved = certified > 0
             is_open[promising[proved]] = False
-            self._close(candidates.take(np.flatnonzero(proved)))
+            self._close(candidates.take(np.flatnonzero(proved)), certified[proved])
             # what failed by rounding alone stays open, just below the threshold
             batch.bound[promising[~proved]] = self.plan.margin * 0.5
         left = np.flatnonzero(is_open)
@@ -172,15 +178,17 @@ class _Search:
             return chosen
         batch = chosen.batch.take(np.flatnonzero(stuck))
         polished = self.bounder.polish(batch)
-        proved = self.bounder.certify(polished) > 0
-        self._close(polished.take(np.flatnonzero(proved)))
+        certified = self.bounder.certify(polished)
+        proved = certified > 0
+        self._close(polished.take(np.flatnonzero(proved)), certified[proved])
         if not proved.all():
             self.stuck.append(polished.take(np.flatnonzero(~proved)))
         rest = np.flatnonzero(~stuck)
         return Chosen(chosen.batch.take(rest), chosen.neuron[rest])
 
-    def _close(self, batch: Batch) -> None:
+    def _close(self, batch: Batch, certified: Vector) -> None:
         self.closed += len(batch.row)
+        self._lower_to(self.floor, batch, certified)
         if self.leaves is not None:
             self.leaves.append(batch)
 
@@ -217,12 +225,14 @@ class _Search:
         )
 
     def _lower(self) -> Vector:
-        """The rows' rigorous lower bounds, from all sub-problems that are still open."""
-        lower = np.full(len(self.rows), np.inf)
+        """The rows' rigorous lower bounds: the lowest of all leaves, closed or still open."""
+        lower = self.floor.copy()
         while self.pool is not None and len(self.pool):
             self.stuck.append(self._pop().batch)
         for batch in self.stuck:
-            bound = self.bounder.certify(batch)
-            for place, row in enumerate(self.rows):
-                lower[place] = min(lower[place], bound[batch.row == row].min(initial=np.inf))
+            self._lower_to(lower, batch, self.bounder.certify(batch))
         return lower
+
+    def _lower_to(self, lower: Vector, batch: Batch, certified: Vector) -> None:
+        for place, row in enumerate(self.rows):
+            lower[place] = min(lower[place], certified[batch.row == row].min(initial=np.inf))

@@ -1,0 +1,161 @@
+"""Branch and bound on neurons with the compact engine, for all clauses over one box.
+
+1. All clauses together, for a few sub-problems: most close there.
+2. What is left, clause by clause: the last layers' bounds are tightened by the negated property, which pays for itself
+   many times over, and the clause is searched on a network of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from anybound.bound.bounds import Bounds
+from anybound.bound.compact.network import CompactNetwork
+from anybound.bound.compact.objective import CompactObjective
+from anybound.bound.compact.sparse import SparseNetwork
+from anybound.bound.compact.tighten import Tightening
+from anybound.budget import Budget
+from anybound.model.domains.box import Box
+from anybound.outcome import Progress
+from anybound.search.branchings.filtered import Filtered
+from anybound.search.engine import Ended, Inspect, SearchPlan, SearchResult, search
+from anybound.search.relu_bounder import ReluBounder
+from anybound.search.rule import BranchingRule, Index, Vector
+from anybound.spec.problem import Objective, Problem
+
+Advance = Callable[[Index, Vector, int], None]
+
+
+@dataclass(frozen=True)
+class ReluPlan:
+    """The numbers of the search; `together` is how many sub-problems all clauses get in the first round."""
+
+    rule: BranchingRule = field(default_factory=Filtered)
+    batch: int = 256
+    together: int = 300
+    margin: float = 1e-4
+    tightening: Tightening | None = field(default_factory=Tightening)
+    threads: int = 1
+    memory: int = 2 << 30
+    seed: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class ReluReport:
+    """Rigorous lower bounds of the rows that were asked for, and why the search ended."""
+
+    ended: Ended
+    lower: Vector
+    subproblems: int
+    trace: Sequence[Progress]
+
+
+def search_rows(
+    problem: Problem,
+    bounds: Bounds,
+    rows: Index,
+    plan: ReluPlan,
+    budget: Budget,
+    inspect: Inspect | None = None,
+    advance: Advance | None = None,
+) -> ReluReport:
+    """Prove that every one of these functions of the objective is positive, or say how far it came.
+
+    `advance` is told of rows, their rigorous lower bounds and the number of sub-problems so far."""
+    run = _Rows(problem, bounds, rows, plan, budget, inspect, advance)
+    return run.report(run.loop())
+
+
+class _Rows:
+    """The state: which rows are open, and their bounds."""
+
+    def __init__(
+        self,
+        problem: Problem,
+        bounds: Bounds,
+        rows: Index,
+        plan: ReluPlan,
+        budget: Budget,
+        inspect: Inspect | None,
+        advance: Advance | None,
+    ) -> None:
+        if not isinstance(problem.domain, Box):
+            raise TypeError(f"the compact engine needs a box, not {type(problem.domain).__name__}")
+        self.box: Box = problem.domain
+        self.problem, self.bounds, self.rows, self.plan = problem, bounds, rows, plan
+        self.budget, self.inspect, self.advance = budget, inspect, advance
+        self.sparse = SparseNetwork(problem.network)
+        self.lower = np.full(len(rows), -np.inf)
+        self.subproblems = 0
+        self.trace: list[Progress] = []
+
+    def loop(self) -> Ended:
+        together = self._search(self.bounds, self.rows, self.budget, self.plan.together)
+        self._learn(self.rows, together.lower)
+        if together.ended in (Ended.PROVED, Ended.WITNESS):
+            return together.ended
+        ended = Ended.PROVED
+        left = self._open()
+        for position, place in enumerate(left[np.argsort(-self.lower[left])]):
+            if self.budget.is_spent():
+                return Ended.BUDGET
+            share = self.budget.share(1 / (len(left) - position))
+            one = self._alone(int(place), share)
+            if one is Ended.WITNESS:
+                return one
+            ended = ended if one is Ended.PROVED else one
+        return ended
+
+    def _alone(self, place: int, budget: Budget) -> Ended:
+        """One row on bounds of its own."""
+        row = self.rows[place : place + 1]
+        if self.plan.tightening is None:
+            result = self._search(self.bounds, row, budget, None)
+            self._learn(row, result.lower)
+            return result.ended
+        objective = self.problem.objective
+        bounds = self.plan.tightening.bounds(
+            self.sparse, self.bounds, self.box, objective, int(row[0])
+        )
+        ended = Ended.PROVED
+        if not bool(bounds.is_empty().any()):  # else no input can violate it
+            ended = self._search(bounds, row, budget, None).ended
+        if ended is Ended.PROVED:
+            # What was proved holds on violating inputs, so there are none: the minimum is positive, no more is known.
+            self._learn(row, np.array([np.finfo(np.float64).tiny]))
+        return ended
+
+    def _search(
+        self, bounds: Bounds, rows: Index, budget: Budget, limit: int | None
+    ) -> SearchResult:
+        network = CompactNetwork.of(self.sparse, bounds, self.box)
+        objective = CompactObjective.of(self.problem.objective, network)
+        bounder = ReluBounder(network, objective, threads=self.plan.threads)
+        plan = SearchPlan(
+            self.plan.rule,
+            self.plan.batch,
+            self.plan.margin,
+            memory=self.plan.memory,
+            seed=self.plan.seed,
+            subproblems=limit,
+        )
+        result = search(bounder, rows, plan, budget, self.inspect)
+        self.subproblems += result.subproblems
+        self.trace += result.trace
+        return result
+
+    def _learn(self, rows: Index, lower: Vector) -> None:
+        for row, bound in zip(rows, lower, strict=True):
+            place = int(np.flatnonzero(self.rows == row)[0])
+            self.lower[place] = max(self.lower[place], bound)
+        if self.advance is not None:
+            self.advance(rows, lower, self.subproblems)
+
+    def _open(self) -> Index:
+        return np.flatnonzero(~(self.lower > 0))
+
+    def report(self, ended: Ended) -> ReluReport:
+        return ReluReport(ended, self.lower, self.subproblems, self.trace)
