@@ -20,10 +20,14 @@ COMMANDS = [
 ]
 
 
-@pytest.fixture
-def checkout(tmp_path: Path) -> Path:
-    (tmp_path / "src").symlink_to(ROOT / "src")
-    return tmp_path
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where a reader is who went from top to bottom: the Python code has left its files."""
+    folder = tmp_path_factory.mktemp("checkout")
+    (folder / "src").symlink_to(ROOT / "src")
+    for code in PYTHON:
+        run(["-c", code], folder)
+    return folder
 
 
 def run(arguments: list[str], folder: Path) -> str:
@@ -49,9 +53,8 @@ def test_command_runs_as_printed(command: str, checkout: Path) -> None:
     assert run(["-m", "anybound", *shlex.split(command)[1:]], checkout)
 
 
-@pytest.mark.parametrize("code", PYTHON, ids=lambda code: code.strip().splitlines()[-1][:40])
-def test_python_runs_as_printed(code: str, checkout: Path) -> None:
-    run(["-c", code], checkout)
+def test_python_runs_as_printed(checkout: Path) -> None:
+    assert (checkout / "image.npy").is_file()
 
 
 def test_the_make_targets_it_names_exist() -> None:

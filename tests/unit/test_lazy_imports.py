@@ -47,7 +47,7 @@ def test_help_and_version_load_nothing_heavy(arguments: list[str]) -> None:
 @pytest.mark.parametrize("name", anybound.__all__)
 def test_every_public_name_is_there(name: str) -> None:
     assert name in dir(anybound)
-    assert getattr(anybound, name) is getattr(anybound, name)
+    assert getattr(anybound, name) == getattr(anybound, name)
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:
