@@ -1,10 +1,11 @@
 """How kernels are compiled: once per machine, then loaded from the user's cache.
 
-`inner` functions are compiled into the `kernel` that calls them; a `kernel` has one signature, that of its example
-arguments, so that it is compiled exactly once. What is cached is stamped with a digest of this package's sources: a
-changed inner function never leaves a stale kernel behind, as modification times might. The directory is
-`$NUMBA_CACHE_DIR`, else `$XDG_CACHE_HOME/anybound`, else `~/.cache/anybound`; an installation may be read-only. Where
-none can be written, kernels are compiled anew by each process.
+`inner` functions are compiled into the `kernel` that calls them; a `kernel` has one signature, that
+of its example arguments, so that it is compiled exactly once. What is cached is stamped with a
+digest of this package's sources: a changed inner function never leaves a stale kernel behind, as
+modification times might. The directory is `$NUMBA_CACHE_DIR`, else `$XDG_CACHE_HOME/anybound`, else
+`~/.cache/anybound`; an installation may be read-only. Where none can be written, kernels are
+compiled anew by each process.
 """
 
 from __future__ import annotations

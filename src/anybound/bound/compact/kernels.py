@@ -1,18 +1,20 @@
 """The float32 sweeps over one chunk of problems, `[row, problem]`.
 
-Backward: h_j = a_j + Σ_k W_kjᵀ ν_k from the last layer to the input, ν_j from h_j by the relaxation of `network`,
-and q on the way. Forward: the derivatives of that q,
+Backward: h_j = a_j + Σ_k W_kjᵀ ν_k from the last layer to the input, ν_j from h_j by the relaxation
+of `network`, and q on the way. Forward: the derivatives of that q,
 
-    z_j = ∂q/∂h_j,      ẑ_k = Σ_j W_kj z_j + b_k = ∂q/∂ν_k,      ∂q/∂α = h⁺ ẑ,      ∂q/∂β = −ẑ (x >= 0), +ẑ (x <= 0)
+    z_j = ∂q/∂h_j,      ẑ_k = Σ_j W_kj z_j + b_k = ∂q/∂ν_k,      ∂q/∂α = h⁺ ẑ,      ∂q/∂β = −ẑ (x >=
+    0), +ẑ (x <= 0)
 
-from the input's minimiser z_0 on. One buffer holds the ν of the rows behind and the z of the rows before.
+from the input's minimiser z_0 on. One buffer holds the ν of the rows behind and the z of the rows
+before.
 
 These numbers are proposals: `rigorous` decides what they are worth.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,7 +35,8 @@ from anybound.bound.compact.machine import (
     where_less,
     where_zero,
 )
-from anybound.bound.compact.network import Index, Single
+from anybound.bound.compact.network import Single
+from anybound.bound.compact.rows import Index
 
 ZERO, ONE, INFINITY = np.float32(0), np.float32(1), np.float32(np.inf)
 
@@ -62,7 +65,7 @@ def make_work(rows: int, ambiguous: int, goals: int) -> Work:
     """Zeroed buffers, aligned to cache lines."""
 
     def block(height: int) -> Single:
-        return aligned((height, WIDTH), np.float32)
+        return aligned(height)
 
     lane = [np.zeros(WIDTH, np.float32) for _ in range(6)]
     return Work(
@@ -81,17 +84,17 @@ def make_work(rows: int, ambiguous: int, goals: int) -> Work:
     )
 
 
-def aligned(shape: tuple[int, int], dtype: type[np.float32] | type[np.float64]) -> Single:
-    """Zeros that begin at a cache line."""
-    size = shape[0] * shape[1] * np.dtype(dtype).itemsize
-    raw = np.zeros(size + 64, np.uint8)
+def aligned(height: int) -> Single:
+    """Zeros `[height, WIDTH]` that begin at a cache line."""
+    raw = np.zeros(height * WIDTH * 4 + 64, np.uint8)
     start = -raw.ctypes.data % 64
-    return raw[start : start + size].view(dtype).reshape(shape)
+    return raw[start : len(raw) - 64 + start].view(np.float32).reshape(height, WIDTH)
 
 
 @inner
-def backward(net, goal, work, width):  # type: ignore[no-untyped-def]
-    """One adjoint sweep: q of every problem in `work.value`, h in `work.h`, z_0 in the first rows of `work.x`.
+def backward(net: Any, goal: Any, work: Any, width: Any) -> Any:
+    """One adjoint sweep: q of every problem in `work.value`, h in `work.h`, z_0 in the first rows
+    of `work.x`.
 
     `net`, `goal` and `work` are addresses."""
     for lane in range(0, width, LANES):
@@ -111,7 +114,7 @@ def backward(net, goal, work, width):  # type: ignore[no-untyped-def]
 
 
 @inner
-def product(blocks, work, g, width):  # type: ignore[no-untyped-def]
+def product(blocks: Any, work: Any, g: Any, width: Any) -> Any:
     """Block g of a matrix times `work.x`, in `work.tile`."""
     block_product(
         blocks.column, blocks.weight, work.x, work.tile, blocks.start[g], blocks.start[g + 1], width
@@ -119,7 +122,7 @@ def product(blocks, work, g, width):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _add_goal(goal, work, row, q, width):  # type: ignore[no-untyped-def]
+def _add_goal(goal: Any, work: Any, row: Any, q: Any, width: Any) -> Any:
     """h_j gains a_j."""
     number = goal.number[row]
     if number >= 0:
@@ -129,7 +132,7 @@ def _add_goal(goal, work, row, q, width):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _relax(net, goal, work, row, q, width):  # type: ignore[no-untyped-def]
+def _relax(net: Any, goal: Any, work: Any, row: Any, q: Any, width: Any) -> Any:
     """ν from h, and the row's share of q."""
     _add_goal(goal, work, row, q, width)
     a = net.ambiguous[row]
@@ -146,7 +149,7 @@ def _relax(net, goal, work, row, q, width):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _relax_row(net, work, row, q, width):  # type: ignore[no-untyped-def]
+def _relax_row(net: Any, work: Any, row: Any, q: Any, width: Any) -> Any:
     """An ambiguous row that none of the problems splits."""
     a = net.ambiguous[row]
     chord, offset, bias = splat(net.chord[a]), splat(net.offset[a]), splat(net.bias[row])
@@ -161,11 +164,11 @@ def _relax_row(net, work, row, q, width):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _relax_split(net, work, row, q, width):  # type: ignore[no-untyped-def]
+def _relax_split(net: Any, work: Any, row: Any, q: Any, width: Any) -> Any:
     """An ambiguous row that is split in some of the problems."""
     a = net.ambiguous[row]
     chord, offset, bias = splat(net.chord[a]), splat(net.offset[a]), splat(net.bias[row])
-    left, zero, one = splat(net.left[a]), splat(ZERO), splat(ONE)
+    left, zero = splat(net.left[a]), splat(ZERO)
     for lane in range(0, width, LANES):
         h, slope, sign = (
             load(work.tile, q, lane),
@@ -183,8 +186,9 @@ def _relax_split(net, work, row, q, width):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _aim(net, work, layer, width):  # type: ignore[no-untyped-def]
-    """ν gains the factor of the pre-activation that is part of the objective, if it is in this layer."""
+def _aim(net: Any, work: Any, layer: Any, width: Any) -> Any:
+    """ν gains the factor of the pre-activation that is part of the objective, if it is in this
+    layer."""
     for i in range(width):
         row = work.target[i]
         if net.first[layer] <= row < net.first[layer + 1]:
@@ -193,7 +197,7 @@ def _aim(net, work, layer, width):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _close(net, goal, work, row, q, width):  # type: ignore[no-untyped-def]
+def _close(net: Any, goal: Any, work: Any, row: Any, q: Any, width: Any) -> Any:
     """P_0 on a box: min h·z = h·center − |h|·radius, at z_0 = center − sign(h)·radius."""
     if row < net.inputs:
         _add_goal(goal, work, row, q, width)
@@ -206,10 +210,11 @@ def _close(net, goal, work, row, q, width):  # type: ignore[no-untyped-def]
 
 
 @inner
-def climb(net, work, relative, width):  # type: ignore[no-untyped-def]
+def climb(net: Any, work: Any, relative: Any, width: Any) -> Any:
     """One forward sweep, and a step of every slope along the sign of its derivative.
 
-    Multipliers of splits move by `relative`·|h|, the scale on which they matter. `net` and `work` are addresses."""
+    Multipliers of splits move by `relative`·|h|, the scale on which they matter. `net` and `work`
+    are addresses."""
     blocks = net.forward
     for g in range(blocks.layer[net.layers]):
         product(blocks, work, g, width)
@@ -225,7 +230,7 @@ def climb(net, work, relative, width):  # type: ignore[no-untyped-def]
 
 
 @inner
-def pass_on(net, work, row, q, width):  # type: ignore[no-untyped-def]
+def pass_on(net: Any, work: Any, row: Any, q: Any, width: Any) -> Any:
     """z of an affine row."""
     bias, fixed = splat(net.bias[row]), splat(net.fixed[row])
     for lane in range(0, width, LANES):
@@ -233,7 +238,7 @@ def pass_on(net, work, row, q, width):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _climb_row(net, work, row, q, width):  # type: ignore[no-untyped-def]
+def _climb_row(net: Any, work: Any, row: Any, q: Any, width: Any) -> Any:
     """z = α ẑ where h > 0, else chord·ẑ + offset; α moves where h > 0 and stays in [left, 1]."""
     a = net.ambiguous[row]
     chord, offset, bias = splat(net.chord[a]), splat(net.offset[a]), splat(net.bias[row])
@@ -248,7 +253,7 @@ def _climb_row(net, work, row, q, width):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _climb_split(net, work, row, q, relative, width):  # type: ignore[no-untyped-def]
+def _climb_split(net: Any, work: Any, row: Any, q: Any, relative: Any, width: Any) -> Any:
     """The same for a row that is split in some of the problems."""
     a = net.ambiguous[row]
     chord, offset, bias = splat(net.chord[a]), splat(net.offset[a]), splat(net.bias[row])

@@ -1,15 +1,17 @@
 """What kernels are made of: addresses of arrays, and vectors of 64 bytes.
 
-Numba counts the references of every array it touches, and vectorises a loop only where it can show that arrays do not
-overlap; both would cost more here than the arithmetic. So a kernel turns its arrays into plain addresses once,
-`addresses(record)`, and its loops say what they mean: vectors of `LANES` problems at a time,
+Numba counts the references of every array it touches, and vectorises a loop only where it can show
+that arrays do not overlap; both would cost more here than the arithmetic. So a kernel turns its
+arrays into plain addresses once, `addresses(record)`, and its loops say what they mean: vectors of
+`LANES` problems at a time,
 
     for lane in range(0, width, LANES):
         store(z, row, lane, load(z, row, lane) * splat(scale, like) + …)
 
-which LLVM keeps in registers and splits on machines whose registers are shorter. A matrix of addresses has rows of
-`WIDTH` numbers. Vectors know + − * and the functions below; float32 vectors allow fused multiply-adds, float64 vectors
-round every operation as written. Only `block_product` sums in any order in both.
+which LLVM keeps in registers and splits on machines whose registers are shorter. A matrix of
+addresses has rows of `WIDTH` numbers. Vectors know + − * and the functions below; float32 vectors
+allow fused multiply-adds, float64 vectors round every operation as written. Only `block_product`
+sums in any order in both.
 """
 
 from __future__ import annotations
@@ -34,6 +36,11 @@ LANES, LANES64 = 16, 8  # numbers in a vector, by dtype
 STEP = 32  # widths are multiples of this
 _BYTES = 64
 _FUSED = ("contract", "reassoc", "nsz", "arcp")
+
+
+def _operation(build: Callable[..., Any]) -> Any:
+    """What kernels call without the first argument; `build` gives its types and its code."""
+    return intrinsic(build)
 
 
 class Address(types.Type):  # type: ignore[misc]  # numba is untyped
@@ -61,19 +68,18 @@ class Vector(types.Type):  # type: ignore[misc]  # numba is untyped
         return _FUSED if self.dtype == types.float32 else ()
 
 
-@register_default(Address)
 class _AddressModel(models.PrimitiveModel):  # type: ignore[misc]  # numba is untyped
     def __init__(self, manager: Any, kind: Address) -> None:
         super().__init__(manager, kind, manager.lookup(kind.dtype).get_data_type().as_pointer())
 
 
-@register_default(Vector)
 class _VectorModel(models.PrimitiveModel):  # type: ignore[misc]  # numba is untyped
     def __init__(self, manager: Any, kind: Vector) -> None:
         super().__init__(manager, kind, kind.llvm)
 
 
-F32, F64 = Vector(types.float32), Vector(types.float64)
+register_default(Address)(_AddressModel)
+register_default(Vector)(_VectorModel)
 
 
 # --- addresses
@@ -99,7 +105,7 @@ def _to_address(context: Any, builder: Any, kind: Any, value: Any) -> Any:
     return value
 
 
-@intrinsic  # type: ignore[untyped-decorator]  # numba is untyped
+@_operation
 def addresses(_context: Any, record: Any) -> Any:
     """A record of arrays as the same record of addresses, numbers and inner records included."""
 
@@ -109,7 +115,6 @@ def addresses(_context: Any, record: Any) -> Any:
     return _address_type(record)(record), generate
 
 
-@infer_global(operator.getitem)
 class _Read(AbstractTemplate):  # type: ignore[misc]  # numba is untyped
     """`address[i]`: one number."""
 
@@ -120,12 +125,14 @@ class _Read(AbstractTemplate):  # type: ignore[misc]  # numba is untyped
         return None
 
 
-@lower_builtin(operator.getitem, Address, types.int64)
 def _read(_context: Any, builder: Any, _sig: Any, arguments: Any) -> Any:
     return builder.load(builder.gep(arguments[0], [arguments[1]]))
 
 
-@infer_global(operator.setitem)
+infer_global(operator.getitem)(_Read)
+lower_builtin(operator.getitem, Address, types.int64)(_read)
+
+
 class _Write(AbstractTemplate):  # type: ignore[misc]  # numba is untyped
     """`address[i] = x`: one number."""
 
@@ -136,21 +143,25 @@ class _Write(AbstractTemplate):  # type: ignore[misc]  # numba is untyped
         return None
 
 
-@lower_builtin(operator.setitem, Address, types.int64, types.Any)
 def _write(_context: Any, builder: Any, _sig: Any, arguments: Any) -> Any:
     builder.store(arguments[2], builder.gep(arguments[0], [arguments[1]]))
+
+
+infer_global(operator.setitem)(_Write)
+lower_builtin(operator.setitem, Address, types.int64, types.Any)(_write)
 
 
 # --- vectors
 
 
-def _place(builder: Any, address: Any, row: Any, lane: Any, kind: Any) -> Any:
-    """The address of a vector of a matrix."""
+def _place(builder: Any, arguments: Any, kind: Any) -> Any:
+    """The address of a vector, from a matrix, a row and a lane."""
+    address, row, lane = arguments[:3]
     offset = builder.add(builder.mul(row, ir.Constant(row.type, WIDTH)), lane)
     return builder.bitcast(builder.gep(address, [offset]), kind.as_pointer())
 
 
-@intrinsic  # type: ignore[untyped-decorator]  # numba is untyped
+@_operation
 def load(_context: Any, address: Any, row: Any, lane: Any) -> Any:
     """matrix[row, lane : lane + LANES]."""
     del row, lane
@@ -158,26 +169,26 @@ def load(_context: Any, address: Any, row: Any, lane: Any) -> Any:
 
     def generate(_context: Any, builder: Any, _sig: Any, arguments: Any) -> Any:
         align = address.dtype.bitwidth // 8
-        return builder.load(_place(builder, *arguments, vector.llvm), align=align)
+        return builder.load(_place(builder, arguments, vector.llvm), align=align)
 
     return vector(address, types.int64, types.int64), generate
 
 
-@intrinsic  # type: ignore[untyped-decorator]  # numba is untyped
+@_operation
 def store(_context: Any, address: Any, row: Any, lane: Any, value: Any) -> Any:
     """matrix[row, lane : lane + LANES] = value."""
     del row, lane
 
     def generate(context: Any, builder: Any, _sig: Any, arguments: Any) -> Any:
         align = address.dtype.bitwidth // 8
-        place = _place(builder, *arguments[:3], Vector(address.dtype).llvm)
+        place = _place(builder, arguments, Vector(address.dtype).llvm)
         builder.store(arguments[3], place, align=align)
         return context.get_dummy_value()
 
     return types.void(address, types.int64, types.int64, value), generate
 
 
-@intrinsic  # type: ignore[untyped-decorator]  # numba is untyped
+@_operation
 def splat(_context: Any, number: Any) -> Any:
     """The vector whose entries are one number."""
     vector = Vector(number)
@@ -218,25 +229,25 @@ _arithmetic(operator.mul, "fmul")
 _arithmetic(operator.truediv, "fdiv")
 
 
-@intrinsic  # type: ignore[untyped-decorator]  # numba is untyped
+@_operation
 def minimum(_context: Any, a: Any, b: Any) -> Any:
     """The smaller of each pair."""
     return a(a, b), _select("<", 0, 1)
 
 
-@intrinsic  # type: ignore[untyped-decorator]  # numba is untyped
+@_operation
 def maximum(_context: Any, a: Any, b: Any) -> Any:
     """The larger of each pair."""
     return a(a, b), _select(">", 0, 1)
 
 
-@intrinsic  # type: ignore[untyped-decorator]  # numba is untyped
+@_operation
 def where_less(_context: Any, a: Any, b: Any, then: Any, otherwise: Any) -> Any:
     """`then` where a < b, else `otherwise`."""
     return a(a, b, then, otherwise), _select("<", 2, 3)
 
 
-@intrinsic  # type: ignore[untyped-decorator]  # numba is untyped
+@_operation
 def where_zero(_context: Any, a: Any, then: Any, otherwise: Any) -> Any:
     """`then` where a = 0, else `otherwise`."""
 
@@ -248,25 +259,25 @@ def where_zero(_context: Any, a: Any, then: Any, otherwise: Any) -> Any:
     return a(a, then, otherwise), generate
 
 
-@intrinsic  # type: ignore[untyped-decorator]  # numba is untyped
+@_operation
 def absolute(_context: Any, a: Any) -> Any:
     """|a|."""
     return a(a), _call("llvm.fabs")
 
 
-@intrinsic  # type: ignore[untyped-decorator]  # numba is untyped
+@_operation
 def copysign(_context: Any, size: Any, sign: Any) -> Any:
     """|size| with the sign of `sign`, that of a zero included."""
     return size(size, sign), _call("llvm.copysign")
 
 
-@intrinsic  # type: ignore[untyped-decorator]  # numba is untyped
+@_operation
 def square_root(_context: Any, a: Any) -> Any:
     """√a."""
     return a(a), _call("llvm.sqrt")
 
 
-@intrinsic  # type: ignore[untyped-decorator]  # numba is untyped
+@_operation
 def smallest(_context: Any, a: Any) -> Any:
     """The smallest entry of a vector, as a number; NaN entries are skipped."""
 
@@ -309,13 +320,14 @@ def _call(name: str) -> Callable[..., Any]:
 # --- the product
 
 
-@intrinsic  # type: ignore[untyped-decorator]  # numba is untyped
+@_operation
 def block_product(
     _context: Any, column: Any, weight: Any, x: Any, out: Any, start: Any, stop: Any, width: Any
 ) -> Any:
     """One block of four sparse rows times a batch of columns, in registers:
 
-    out[q, i] = Σ_p weight[p, q] · x[column[p], i]        p in [start, stop),  q in 0 … 3,  i in [0, width)
+    out[q, i] = Σ_p weight[p, q] · x[column[p], i]        p in [start, stop),  q in 0 … 3,  i in [0,
+    width)
     """
     del start, stop, width
     index = types.int64
@@ -326,11 +338,12 @@ def _generate_product(context: Any, builder: Any, sig: Any, arguments: Any) -> A
     column, weight, x, out, start, stop, width = arguments
     tile = _Tile(builder, Vector(sig.args[1].dtype))
     sums = tile.accumulators()
-    with cgutils.for_range_slice(builder, tile.int(0), width, tile.int(tile.step)) as (lane, _):
+    zero, one, step = (tile.number(value) for value in (0, 1, tile.step))
+    with cgutils.for_range_slice(builder, zero, width, step) as (lane, _):
         tile.clear(sums)
-        with cgutils.for_range_slice(builder, start, stop, tile.int(1)) as (p, _):
+        with cgutils.for_range_slice(builder, start, stop, one) as (p, _):
             row = builder.sext(builder.load(builder.gep(column, [p])), tile.index)
-            weights = builder.gep(weight, [builder.mul(p, tile.int(ROWS))])
+            weights = builder.gep(weight, [builder.mul(p, tile.number(ROWS))])
             tile.multiply_add(sums, weights, x, row, lane)
         tile.store(sums, out, lane)
     return context.get_dummy_value()
@@ -339,7 +352,8 @@ def _generate_product(context: Any, builder: Any, sig: Any, arguments: Any) -> A
 class _Tile:
     """`ROWS` × `vectors` accumulators, in the instructions being built.
 
-    LLVM keeps them in registers: on AVX-512 two vectors of 64 bytes fill them best, elsewhere one is several."""
+    LLVM keeps them in registers: on AVX-512 two vectors of 64 bytes fill them best, elsewhere one
+    is several."""
 
     def __init__(self, builder: Any, vector: Vector) -> None:
         self.builder, self.index = builder, ir.IntType(64)
@@ -347,7 +361,7 @@ class _Tile:
         self.vectors = 2 if llvm.get_host_cpu_features().get("avx512f") else 1
         self.step = self.vector.count * self.vectors
 
-    def int(self, value: int) -> Any:
+    def number(self, value: int) -> Any:
         return ir.Constant(self.index, value)
 
     def accumulators(self) -> list[list[Any]]:
@@ -371,7 +385,7 @@ class _Tile:
             builder.load(self.at(x, row, lane, v), align=self.size) for v in range(self.vectors)
         ]
         for q, accumulated in enumerate(sums):
-            number = builder.load(builder.gep(weights, [self.int(q)]))
+            number = builder.load(builder.gep(weights, [self.number(q)]))
             w = _broadcast(builder, number, self.vector)
             for place, factor in zip(accumulated, factors, strict=True):
                 product = builder.fmul(w, factor, flags=_FUSED)
@@ -380,10 +394,10 @@ class _Tile:
     def store(self, sums: list[list[Any]], out: Any, lane: Any) -> None:
         for q, accumulated in enumerate(sums):
             for v, place in enumerate(accumulated):
-                target = self.at(out, self.int(q), lane, v)
+                target = self.at(out, self.number(q), lane, v)
                 self.builder.store(self.builder.load(place), target, align=self.size)
 
     def at(self, matrix: Any, row: Any, lane: Any, v: int) -> Any:
         """The address of the v-th vector of a tile."""
-        start = self.builder.add(lane, self.int(v * self.vector.count))
-        return _place(self.builder, matrix, row, start, self.vector)
+        start = self.builder.add(lane, self.number(v * self.vector.count))
+        return _place(self.builder, (matrix, row, start), self.vector)

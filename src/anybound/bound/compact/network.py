@@ -1,18 +1,19 @@
-"""The compact network: the live rows of a network between some bounds, with its affine maps packed for them.
+"""The compact network: the live rows of a network between some bounds, with its affine maps packed
+for them.
 
 With h_j the coefficient of z_j and ν_j = −ρ_j that of ẑ_j, one backward sweep computes
 
-    h_j = a_j + Σ_k W_kjᵀ ν_k,     q = const + Σ_j (ν_jᵀ b_j + relaxation's share) + min over C of h_0ᵀ z_0
+    h_j = a_j + Σ_k W_kjᵀ ν_k,     q = const + Σ_j (ν_jᵀ b_j + relaxation's share) + min over C of
+    h_0ᵀ z_0
 
 where ν_j comes from h_j by the relaxation of the row:
 
-    affine         ν = fixed·h
-    ambiguous      ν = α·h⁺ + chord·h⁻     share offset·h⁻;  left <= α <= 1, the slope of a line below σ
-    split, x >= 0  ν = h − β               β >= 0, the multiplier of the split's inequality
-    split, x <= 0  ν = left·h + β
+    affine         ν = fixed·h ambiguous      ν = α·h⁺ + chord·h⁻     share offset·h⁻;  left <= α <=
+    1, the slope of a line below σ split, x >= 0  ν = h − β               β >= 0, the multiplier of
+    the split's inequality split, x <= 0  ν = left·h + β
 
-Nothing here knows sub-problems: slopes, splits and multipliers are arguments of the kernels. Behind the rows stands an
-absent one, to which blocks of fewer than four rows write.
+Nothing here knows sub-problems: slopes, splits and multipliers are arguments of the kernels. Behind
+the rows stands an absent one, to which blocks of fewer than four rows write.
 """
 
 from __future__ import annotations
@@ -65,7 +66,8 @@ class Sweep(NamedTuple):
 class ExactSweep(NamedTuple):
     """What the float64 kernel reads, `[rows + 1]` each.
 
-    |ν|·price + (|c| + |h|)·reach covers every rounding error that a row causes, `lost` underflow in all of them."""
+    |ν|·price + (|c| + |h|)·reach covers every rounding error that a row causes, `lost` underflow in
+    all of them."""
 
     adjoint: Blocks
     first: Index
@@ -129,7 +131,8 @@ class CompactNetwork:
         return cls(sparse, tuple(rows[k] for k in sorted(rows)), len(rows) - 1)
 
     def aiming(self, neuron: Index) -> CompactNetwork:
-        """With one more node: the pre-activations of the next layer's neurons, as targets of bounds."""
+        """With one more node: the pre-activations of the next layer's neurons, as targets of
+        bounds."""
         return CompactNetwork(self.sparse, (*self.nodes, Rows.targets(neuron)), self.hidden)
 
     @cached_property
@@ -162,7 +165,8 @@ class CompactNetwork:
 
     @cached_property
     def matrix(self) -> csr_matrix:
-        """All maps between rows, `[rows, rows]`: strictly lower block triangular, indices sorted."""
+        """All maps between rows, `[rows, rows]`: strictly lower block triangular, indices
+        sorted."""
         place = np.full(self.sparse.offsets[-1], -1)
         for j, rows in enumerate(self.nodes[: len(self.sparse.offsets) - 1]):
             place[self.sparse.offsets[j] + rows.neuron] = self.first[j] + np.arange(len(rows))
@@ -192,7 +196,8 @@ class CompactNetwork:
         return pack(transposed, self.first, self._main(transposed))
 
     def _main(self, matrix: csr_matrix) -> NDArray[np.bool_] | None:
-        """The entries that join each node to the node it shares most entries with; None if that is all of them."""
+        """The entries that join each node to the node it shares most entries with; None if that is
+        all of them."""
         size = len(self.nodes)
         node = np.repeat(np.arange(size), np.diff(self.first))
         row, column = np.repeat(node, np.diff(matrix.indptr)), node[matrix.indices]
@@ -216,8 +221,8 @@ class CompactNetwork:
         rows, bends = self.rows, self.rows.bends
         lower, upper = rows.lower[: self.inputs], rows.upper[: self.inputs]
         return Sweep(
-            self.forward.astype(np.float32),
-            self.adjoint.astype(np.float32),
+            self.forward.single(),
+            self.adjoint.single(),
             self.first,
             self.numbers,
             _single(_padded(self.bias)),
@@ -260,15 +265,18 @@ class CompactNetwork:
 
     @cached_property
     def terms(self) -> int:
-        """At most this many products are summed to an h_j: W_kj's, the objective's and an injected one."""
+        """At most this many products are summed to an h_j: W_kj's, the objective's and an injected
+        one."""
         entries = np.bincount(self.matrix.indices, minlength=self.count)
         return int(entries.max(initial=0)) + 4
 
     def _price(self, terms: int) -> Vector:
-        """What one unit of |ν_k| may cost: E_k = γ Σ_j |W_kj| max|z_j|, the weights' own errors, and b's product.
+        """What one unit of |ν_k| may cost: E_k = γ Σ_j |W_kj| max|z_j|, the weights' own errors,
+        and b's product.
 
-        The computed h_j is within γ_m (|a_j| + Σ_k |W_kj|ᵀ|ν_k|) of the exact one, and that moves the minimum over
-        z_j by at most as much times max|z_j|; summed over j it is Σ_k |ν_k|ᵀ E_k. Padding by zeros adds no error."""
+        The computed h_j is within γ_m (|a_j| + Σ_k |W_kj|ᵀ|ν_k|) of the exact one, and that moves
+        the minimum over z_j by at most as much times max|z_j|; summed over j it is Σ_k |ν_k|ᵀ E_k.
+        Padding by zeros adds no error."""
         reached = np.zeros(self.sparse.offsets[-1])
         for j, rows in enumerate(self.nodes[: len(self.sparse.offsets) - 1]):
             reached[self.sparse.offsets[j] + rows.neuron] = rows.size
@@ -310,11 +318,11 @@ def _single(values: Vector) -> Single:
 
 def example_sweep() -> Sweep:
     """An example of the kernels' argument."""
-    blocks, index, single = empty_blocks(np.float32), np.zeros(1, np.int64), np.zeros(1, np.float32)
-    return Sweep(blocks, blocks, index, index, *[single] * 7, 1, 1, 1)
+    blocks, index, x = empty_blocks().single(), np.zeros(1, np.int64), np.zeros(1, np.float32)
+    return Sweep(blocks, blocks, index, index, x, x, x, x, x, x, x, 1, 1, 1)
 
 
 def example_exact() -> ExactSweep:
     """An example of the exact kernel's argument."""
-    index, vector = np.zeros(1, np.int64), np.zeros(1)
-    return ExactSweep(empty_blocks(np.float64), index, index, *[vector] * 9, 1, 1, 0.0)
+    index, x = np.zeros(1, np.int64), np.zeros(1)
+    return ExactSweep(empty_blocks(), index, index, x, x, x, x, x, x, x, x, x, 1, 1, 0.0)

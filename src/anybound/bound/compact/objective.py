@@ -2,12 +2,14 @@
 
     f_r = Σ_j a_jrᵀ z_j + constant_r
 
-Neurons that are not live are 0 and drop out. A sub-problem's objective may be more than one of these functions:
+Neurons that are not live are 0 and drop out. A sub-problem's objective may be more than one of
+these functions:
 
     scale · f_r + sign · ẑ_target
 
-with scale >= 0 and the pre-activation of one row: that is how bounds of neurons are computed (scale 0), and how they
-are tightened by what a function must not exceed (scale is then a multiplier of f_r <= 0).
+with scale >= 0 and the pre-activation of one row: that is how bounds of neurons are computed (scale
+0), and how they are tightened by what a function must not exceed (scale is then a multiplier of f_r
+<= 0).
 """
 
 from __future__ import annotations
@@ -19,13 +21,15 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from anybound.bound.compact.network import CompactNetwork, Index, Single, Vector
+from anybound.bound.compact.network import CompactNetwork, Single
+from anybound.bound.compact.rows import Index, Vector
 from anybound.rounding import gamma
 from anybound.spec.problem import Objective
 
 
 class Goal(NamedTuple):
-    """What the float32 kernels read: a row's number in `coefficient` `[m, R]`, or −1; and the constants `[R]`."""
+    """What the float32 kernels read: a row's number in `coefficient` `[m, R]`, or −1; and the
+    constants `[R]`."""
 
     number: Index
     coefficient: Single
@@ -33,7 +37,8 @@ class Goal(NamedTuple):
 
 
 class Aim(NamedTuple):
-    """Each sub-problem's share of its function, and the pre-activation that is added, `[N]` each."""
+    """Each sub-problem's share of its function, and the pre-activation that is added, `[N]`
+    each."""
 
     scale: Single  # >= 0
     target: Index  # a row, or −1

@@ -2,16 +2,17 @@
 
     (A x)[rows[g, q]] = Σ_{start[g] <= p < start[g+1]} weight[p, q] · x[column[p]]
 
-Rows of a convolution at one pixel read the same columns, and so do columns' transposes; such rows are put in one block,
-so that one load of x serves four rows. What is left of each pixel (one to three rows) is joined with a neighbour where
-the union of the columns is shorter than both together; absent entries are stored as 0. Blocks never mix layers.
+Rows of a convolution at one pixel read the same columns, and so do columns' transposes; such rows
+are put in one block, so that one load of x serves four rows. What is left of each pixel (one to
+three rows) is joined with a neighbour where the union of the columns is shorter than both together;
+absent entries are stored as 0. Blocks never mix layers.
 
 Everything is one pass over the entries, compiled.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,17 +41,18 @@ class Blocks(NamedTuple):
         """Multiplications of one product with one vector, absent entries included."""
         return int(self.weight.size)
 
-    def astype(self, dtype: type[np.float32] | type[np.float64]) -> Blocks:
-        return self._replace(weight=self.weight.astype(dtype))
+    def single(self) -> Blocks:
+        """With weights in float32."""
+        return self._replace(weight=self.weight.astype(np.float32))
 
 
-def empty_blocks(dtype: type[np.float32] | type[np.float64]) -> Blocks:
-    """No rows: an example of the kernels' argument."""
+def empty_blocks() -> Blocks:
+    """No rows, in float64: an example of the kernels' argument."""
     return Blocks(
         np.zeros((0, ROWS), np.int32),
         np.zeros(1, np.int64),
         np.zeros(0, np.int32),
-        np.zeros((0, ROWS), dtype),
+        np.zeros((0, ROWS)),
         np.zeros(1, np.int64),
     )
 
@@ -58,8 +60,8 @@ def empty_blocks(dtype: type[np.float32] | type[np.float64]) -> Blocks:
 def pack(matrix: csr_matrix, layer: NDArray[np.int64], main: NDArray[np.bool_] | None) -> Blocks:
     """Blocks of the rows `layer[0] : layer[-1]` of a float64 matrix with sorted indices.
 
-    `main[p]` tells which entries decide on what rows go together (all of them if None): in a residual network the
-    convolution's, not those of the skip edge, which differ from row to row."""
+    `main[p]` tells which entries decide on what rows go together (all of them if None): in a
+    residual network the convolution's, not those of the skip edge, which differ from row to row."""
     order, group = _groups(matrix, layer, main)
     indptr, indices = matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32)
     source = _Rows(indptr, indices, matrix.data, order, group, layer - layer[0])
@@ -77,12 +79,14 @@ def pack(matrix: csr_matrix, layer: NDArray[np.int64], main: NDArray[np.bool_] |
 
 
 def _empty_plan(rows: int, layers: int, entries: int, columns: int) -> _Plan:
-    """Room for as many blocks as rows; a row's columns are copied at most four times as blocks grow."""
-    number = [np.zeros(rows, np.int64) for _ in range(3)]
+    """Room for as many blocks as rows; a row's columns are copied at most four times as blocks
+    grow."""
     pool = np.empty(ROWS * entries + columns, np.int32)
     return _Plan(
         np.empty((rows, ROWS), np.int32),
-        *number,
+        np.zeros(rows, np.int64),
+        np.zeros(rows, np.int64),
+        np.zeros(rows, np.int64),
         np.zeros(layers, np.int64),
         pool,
         np.empty(columns, np.int32),
@@ -92,9 +96,11 @@ def _empty_plan(rows: int, layers: int, entries: int, columns: int) -> _Plan:
 def _groups(
     matrix: csr_matrix, layer: NDArray[np.int64], main: NDArray[np.bool_] | None
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The rows in an order that puts equal column patterns of a layer side by side, and each one's group.
+    """The rows in an order that puts equal column patterns of a layer side by side, and each one's
+    group.
 
-    Patterns are told apart by a sum of hashes; were two to collide, a block would only be longer than need be."""
+    Patterns are told apart by a sum of hashes; were two to collide, a block would only be longer
+    than need be."""
     with np.errstate(over="ignore"):
         key = _mix(np.arange(1, matrix.shape[1] + 1, dtype=np.uint64))[matrix.indices]
         if main is not None:
@@ -107,7 +113,7 @@ def _groups(
     new = np.ones(len(order), bool)
     new[1:] = (np.diff(number[order]) != 0) | (pattern[order][1:] != pattern[order][:-1])
     group = np.cumsum(new) - 1
-    # Groups in the order of their first rows, so that neighbours in the list are neighbours in the image.
+    # Groups in the order of their first rows: neighbours in the list are neighbours in the image.
     rank = np.empty(int(group[-1]) + 1 if len(group) else 0, np.int64)
     rank[np.argsort(order[new], kind="stable")] = np.arange(len(rank))
     placed = np.argsort(rank[group], kind="stable")
@@ -134,7 +140,8 @@ class _Rows(NamedTuple):
 
 
 class _Plan(NamedTuple):
-    """Blocks in the making: their rows, how many, and their columns `pool[first : first + length]`."""
+    """Blocks in the making: their rows, how many, and their columns `pool[first : first +
+    length]`."""
 
     rows: NDArray[np.int32]  # [most blocks, 4]
     size: NDArray[np.int64]
@@ -146,7 +153,7 @@ class _Plan(NamedTuple):
 
 
 @inner
-def _merge(a, b, out):  # type: ignore[no-untyped-def]
+def _merge(a: Any, b: Any, out: Any) -> Any:
     """The sorted union of two sorted arrays, in `out`; how long it is."""
     i, j, m = 0, 0, 0
     while i < len(a) and j < len(b):
@@ -165,7 +172,7 @@ def _merge(a, b, out):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _union_length(a, b):  # type: ignore[no-untyped-def]
+def _union_length(a: Any, b: Any) -> Any:
     """How long the sorted union of two sorted arrays is."""
     i, j, m = 0, 0, 0
     while i < len(a) and j < len(b):
@@ -177,8 +184,9 @@ def _union_length(a, b):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _columns(source, first, last, plan, used):  # type: ignore[no-untyped-def]
-    """Append the union of the columns of the rows at positions first … last − 1 to the pool; its length."""
+def _columns(source: Any, first: Any, last: Any, plan: Any, used: Any) -> Any:
+    """Append the union of the columns of the rows at positions first … last − 1 to the pool; its
+    length."""
     pool, scratch = plan.pool, plan.scratch
     length = 0
     for position in range(first, last):
@@ -194,8 +202,9 @@ def _columns(source, first, last, plan, used):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _partner(plan, opened, missing, own):  # type: ignore[no-untyped-def]
-    """The open block that gains most by taking in `missing` more rows with the columns `own`; −1 if none does."""
+def _partner(plan: Any, opened: Any, missing: Any, own: Any) -> Any:
+    """The open block that gains most by taking in `missing` more rows with the columns `own`; −1 if
+    none does."""
     best, gain = -1, 0
     for b in opened:
         if b >= 0 and plan.size[b] + missing <= ROWS:
@@ -207,15 +216,16 @@ def _partner(plan, opened, missing, own):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _add_rows(source, plan, b, first, last):  # type: ignore[no-untyped-def]
+def _add_rows(source: Any, plan: Any, b: Any, first: Any, last: Any) -> Any:
     for position in range(first, last):
         plan.rows[b, plan.size[b]] = source.order[position]
         plan.size[b] += 1
 
 
 @inner
-def _plan_layer(source, plan, count, used, first, last):  # type: ignore[no-untyped-def]
-    """Distribute the rows at positions first … last − 1 over blocks; the blocks and the pool used so far."""
+def _plan_layer(source: Any, plan: Any, count: Any, used: Any, first: Any, last: Any) -> Any:
+    """Distribute the rows at positions first … last − 1 over blocks; the blocks and the pool used
+    so far."""
     opened = np.full(_WINDOW, -1)
     turn = 0
     position = first
@@ -255,7 +265,7 @@ def _plan_example() -> tuple[object, ...]:
 
 
 @kernel(*_plan_example())
-def _make_plan(source, plan):  # type: ignore[no-untyped-def]
+def _make_plan(source: Any, plan: Any) -> Any:
     """Fill the plan; how many blocks it has and how many entries they have together."""
     count, used = 0, 0
     plan.layer[0] = 0
@@ -268,8 +278,8 @@ def _make_plan(source, plan):  # type: ignore[no-untyped-def]
     return count, entries
 
 
-@kernel(*_plan_example(), empty_blocks(np.float64))
-def _fill(source, plan, blocks):  # type: ignore[no-untyped-def]
+@kernel(*_plan_example(), empty_blocks())
+def _fill(source: Any, plan: Any, blocks: Any) -> Any:
     """Copy the columns and the weights of the planned blocks to where they belong."""
     p = 0
     for b in range(len(blocks.rows)):

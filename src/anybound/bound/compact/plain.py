@@ -1,7 +1,7 @@
 """The plain reading of the kernels: the same sweeps in a few lines of NumPy, in float64.
 
-The oracle of the kernels' tests, and the way from slopes to ρ for whoever wants to see it (a certificate, the portable
-engine): ρ_k = −ν_k on live rows, 0 elsewhere.
+The oracle of the kernels' tests, and the way from slopes to ρ for whoever wants to see it (a
+certificate, the portable engine): ρ_k = −ν_k on live rows, 0 elsewhere.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from anybound.bound.compact.network import CompactNetwork, Index, Vector
+from anybound.bound.compact.network import CompactNetwork
 from anybound.bound.compact.objective import Aim, CompactObjective
 from anybound.bound.compact.problems import Children, Parents
+from anybound.bound.compact.rows import Index, Vector
 from anybound.layers import Layers
 
 

@@ -7,7 +7,8 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from anybound.bound.compact.network import CompactNetwork, Index, Single
+from anybound.bound.compact.network import CompactNetwork, Single
+from anybound.bound.compact.rows import Index
 
 Signs = NDArray[np.int8]
 
@@ -28,7 +29,8 @@ class Parents(NamedTuple):
 
 
 class Children(NamedTuple):
-    """N sub-problems: a parent each, and the one more neuron that is split (−1: none), with its sign."""
+    """N sub-problems: a parent each, and the one more neuron that is split (−1: none), with its
+    sign."""
 
     parent: Index
     neuron: Index

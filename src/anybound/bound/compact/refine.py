@@ -1,14 +1,15 @@
-"""Slopes by Adam: more steps on fewer problems, for root bounds, tightening and the first bound of a property.
+"""Slopes by Adam: more steps on fewer problems, for root bounds, tightening and the first bound of
+a property.
 
-Adam with a decaying step, on slopes (step `slope_step`), on multipliers of splits (in units of their coefficient) and
-on the scale γ of the function f in the objective  γ·f + w·ẑ_target  (in given units, 0 to keep it): the multiplier of
-f <= 0. What is returned is the best point seen.
+Adam with a decaying step, on slopes (step `slope_step`), on multipliers of splits (in units of
+their coefficient) and on the scale γ of the function f in the objective  γ·f + w·ẑ_target  (in
+given units, 0 to keep it): the multiplier of f <= 0. What is returned is the best point seen.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -46,6 +47,9 @@ from anybound.bound.compact.problems import Children, Parents, example_problems
 from anybound.errors import InvalidConfig
 
 _TINY = np.float32(1e-12)
+_FLOOR = (
+    0.1  # of the mean |h|: a neuron behind a blocked one has h = 0, and its multiplier must move
+)
 
 
 @dataclass(frozen=True)
@@ -84,6 +88,7 @@ class Moments(NamedTuple):
     scale_unit: Single  # [·]
     best_scale: Single  # [·]
     won: Single  # [·]: 1 where the last value was the best
+    unit: Single  # [·]: the least unit in which multipliers of splits move
 
 
 def refine(
@@ -98,7 +103,8 @@ def refine(
     stop_above: float = np.inf,
     inputs: bool = False,
 ) -> Refined:
-    """Ascend from the parents' slopes; `scale_unit` `[N]` is the unit in which γ moves, if it is to move."""
+    """Ascend from the parents' slopes; `scale_unit` `[N]` is the unit in which γ moves, if it is to
+    move."""
     count, ambiguous = len(children.parent), len(network.ambiguous)
     aim = Aim.none(count) if aim is None else aim
     unit = np.zeros(count, np.float32) if scale_unit is None else scale_unit
@@ -119,8 +125,9 @@ def refine(
 
 
 def _moments(ambiguous: int) -> Moments:
-    matrices = [aligned((ambiguous, WIDTH), np.float32) for _ in range(3)]
-    return Moments(*matrices, *[np.zeros(WIDTH, np.float32) for _ in range(5)])
+    mean, square, best = (aligned(ambiguous) for _ in range(3))
+    a, b, c, d, e, f = (np.zeros(WIDTH, np.float32) for _ in range(6))
+    return Moments(mean, square, best, a, b, c, d, e, f)
 
 
 def _example() -> tuple[object, ...]:
@@ -140,9 +147,19 @@ def _example() -> tuple[object, ...]:
 
 
 @kernel(*_example())
-def _refine(  # type: ignore[no-untyped-def]
-    net, goal, parents, children, aim, unit, work, moments, refined, steps, sizes
-):
+def _refine(
+    net: Any,
+    goal: Any,
+    parents: Any,
+    children: Any,
+    aim: Any,
+    unit: Any,
+    work: Any,
+    moments: Any,
+    refined: Any,
+    steps: Any,
+    sizes: Any,
+) -> Any:
     """All chunks, one after the other."""
     net_, goal_, work_, moments_ = (
         addresses(net),
@@ -160,7 +177,18 @@ def _refine(  # type: ignore[no-untyped-def]
 
 
 @inner
-def _load(goal, parents, children, aim, unit, work, moments, first, last, width):  # type: ignore[no-untyped-def]
+def _load(
+    goal: Any,
+    parents: Any,
+    children: Any,
+    aim: Any,
+    unit: Any,
+    work: Any,
+    moments: Any,
+    first: Any,
+    last: Any,
+    width: Any,
+) -> Any:
     """Problems into columns; the columns behind the last one repeat it."""
     work.split[:] = 0
     work.aimed[0] = 0
@@ -193,7 +221,7 @@ def _load(goal, parents, children, aim, unit, work, moments, first, last, width)
 
 
 @inner
-def _keep(work, moments, refined, first, last):  # type: ignore[no-untyped-def]
+def _keep(work: Any, moments: Any, refined: Any, first: Any, last: Any) -> Any:
     """Columns back into problems."""
     for i in range(last - first):
         refined.bound[first + i] = work.best[i]
@@ -206,7 +234,9 @@ def _keep(work, moments, refined, first, last):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _ascend(net, goal, work, moments, ambiguous, steps, sizes, width):  # type: ignore[no-untyped-def]
+def _ascend(
+    net: Any, goal: Any, work: Any, moments: Any, ambiguous: Any, steps: Any, sizes: Any, width: Any
+) -> Any:
     """The steps of one chunk, until all of its problems are decided."""
     step, first_power, second_power = sizes[0], 1.0, 1.0
     for t in range(steps):
@@ -227,7 +257,8 @@ def _ascend(net, goal, work, moments, ambiguous, steps, sizes, width):  # type: 
 
 
 class _Rates(NamedTuple):
-    """Of one step: its size over the first bias correction, the second correction, and both decays."""
+    """Of one step: its size over the first bias correction, the second correction, and both
+    decays."""
 
     step: np.float32
     correction: np.float32
@@ -236,7 +267,7 @@ class _Rates(NamedTuple):
 
 
 @inner
-def _remember(work, moments, ambiguous, width):  # type: ignore[no-untyped-def]
+def _remember(work: Any, moments: Any, ambiguous: Any, width: Any) -> Any:
     """Keep the slopes of problems whose value is the best so far; the worst of the best values."""
     one, zero, worst = splat(ONE), splat(ZERO), splat(INFINITY)
     for lane in range(0, width, LANES):
@@ -246,17 +277,20 @@ def _remember(work, moments, ambiguous, width):  # type: ignore[no-untyped-def]
         store(work.best, 0, lane, maximum(value, best))
         kept = where_zero(won, load(moments.best_scale, 0, lane), load(work.scale, 0, lane))
         store(moments.best_scale, 0, lane, kept)
+        store(moments.unit, 0, lane, zero)
         worst = minimum(maximum(value, best), worst)
     for a in range(ambiguous):
         for lane in range(0, width, LANES):
             won = load(moments.won, 0, lane)
             kept = where_zero(won, load(moments.best, a, lane), load(work.slope, a, lane))
             store(moments.best, a, lane, kept)
+            share = absolute(load(work.h, a, lane)) * splat(np.float32(_FLOOR / ambiguous))
+            store(moments.unit, 0, lane, load(moments.unit, 0, lane) + share)
     return smallest(worst)
 
 
 @inner
-def _step(net, work, moments, rates, width):  # type: ignore[no-untyped-def]
+def _step(net: Any, work: Any, moments: Any, rates: Any, width: Any) -> Any:
     """One forward sweep, and Adam's step of every slope."""
     blocks = net.forward
     for g in range(blocks.layer[net.layers]):
@@ -270,8 +304,9 @@ def _step(net, work, moments, rates, width):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _step_row(net, work, moments, rates, row, q, width):  # type: ignore[no-untyped-def]
-    """z of an ambiguous row; its derivative is h⁺ ẑ for a slope, −sign·ẑ for the multiplier of a split."""
+def _step_row(net: Any, work: Any, moments: Any, rates: Any, row: Any, q: Any, width: Any) -> Any:
+    """z of an ambiguous row; its derivative is h⁺ ẑ for a slope, −sign·ẑ for the multiplier of a
+    split."""
     a = net.ambiguous[row]
     chord, offset, bias = splat(net.chord[a]), splat(net.offset[a]), splat(net.bias[row])
     left, zero, one = splat(net.left[a]), splat(ZERO), splat(ONE)
@@ -284,12 +319,12 @@ def _step_row(net, work, moments, rates, row, q, width):  # type: ignore[no-unty
         gradient = where_zero(sign, maximum(h, zero) * zhat, zero - sign * zhat)
         moved = adam(moments.mean, moments.square, a, lane, gradient, rates)
         inside = minimum(maximum(slope + moved, left), one)
-        beside = maximum(slope + absolute(h) * moved, zero)
+        beside = maximum(slope + maximum(absolute(h), load(moments.unit, 0, lane)) * moved, zero)
         store(work.slope, a, lane, where_zero(sign, inside, beside))
 
 
 @inner
-def adam(mean, square, row, lane, gradient, rates):  # type: ignore[no-untyped-def]
+def adam(mean: Any, square: Any, row: Any, lane: Any, gradient: Any, rates: Any) -> Any:
     """The move that Adam makes of a gradient, its moments updated."""
     one, b1, b2 = splat(ONE), splat(rates.first), splat(rates.second)
     m = b1 * load(mean, row, lane) + (one - b1) * gradient
@@ -300,7 +335,7 @@ def adam(mean, square, row, lane, gradient, rates):  # type: ignore[no-untyped-d
 
 
 @inner
-def _step_scale(net, goal, work, moments, rates, width):  # type: ignore[no-untyped-def]
+def _step_scale(net: Any, goal: Any, work: Any, moments: Any, rates: Any, width: Any) -> Any:
     """∂q/∂γ = constant + Σ a·z: what f is at the point that the forward sweep has reached."""
     for lane in range(0, width, LANES):
         store(work.tile, 0, lane, load(work.constant, 0, lane))

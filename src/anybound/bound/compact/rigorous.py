@@ -1,11 +1,14 @@
-"""The float64 evaluation that a verdict may rest on: q at given slopes, minus all that rounding may have added.
+"""The float64 evaluation that a verdict may rest on: q at given slopes, minus all that rounding may
+have added.
 
-The slopes only *propose* ν = −ρ. The computed numbers ν, whatever they are, define ρ exactly; the minimum of every row,
+The slopes only *propose* ν = −ρ. The computed numbers ν, whatever they are, define ρ exactly; the
+minimum of every row,
 
     min over x in [l, u] of  c·x + h·σ(x),      c = −ν (a target's factor added),
 
-is then evaluated at the ends and at the bend, and not taken from the formula that led to ν: no slope, multiplier or
-kernel can make the bound wrong. The loss is collected on the same sweep (`ExactSweep`):
+is then evaluated at the ends and at the bend, and not taken from the formula that led to ν: no
+slope, multiplier or kernel can make the bound wrong. The loss is collected on the same sweep
+(`ExactSweep`):
 
     Σ_k |ν_k|·price_k  +  Σ_j (|c_j| + |h_j|)·reach_j
 
@@ -14,7 +17,7 @@ A NaN or an infinity anywhere ends up in the loss, and the bound is −∞.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,9 +38,10 @@ from anybound.bound.compact.machine import (
     store,
     where_zero,
 )
-from anybound.bound.compact.network import CompactNetwork, Index, Single, Vector, example_exact
+from anybound.bound.compact.network import CompactNetwork, Single, example_exact
 from anybound.bound.compact.objective import Aim, CompactObjective, example_exact_goal
 from anybound.bound.compact.problems import Children, Parents, example_problems
+from anybound.bound.compact.rows import Index, Vector
 
 _ZERO = np.float64(0)
 
@@ -60,11 +64,18 @@ class ExactWork(NamedTuple):
 
 
 def _make_work(rows: int, ambiguous: int, goals: int) -> ExactWork:
-    matrices = [np.zeros((height, WIDTH)) for height in (rows + 1, ROWS, ambiguous, ambiguous)]
-    lane = [np.zeros(WIDTH) for _ in range(5)]
-    split, target = np.zeros(ambiguous, np.int8), np.zeros(WIDTH, np.int64)
-    goal = np.zeros((goals, WIDTH))
-    return ExactWork(*matrices, split, goal, lane[0], lane[1], target, *lane[2:])
+    x, tile, slope, sign = (
+        np.zeros((height, WIDTH)) for height in (rows + 1, ROWS, *[ambiguous] * 2)
+    )
+    constant, scale, weight, value, loss = (np.zeros(WIDTH) for _ in range(5))
+    split, target, goal = (
+        np.zeros(ambiguous, np.int8),
+        np.zeros(WIDTH, np.int64),
+        np.zeros((goals, WIDTH)),
+    )
+    return ExactWork(
+        x, tile, slope, sign, split, goal, constant, scale, target, weight, value, loss
+    )
 
 
 def rigorous(
@@ -75,7 +86,8 @@ def rigorous(
     slope: Single,
     aim: Aim | None = None,
 ) -> Vector:
-    """A number for each child that never exceeds its minimum over the reals, `[N]`; −∞ if anything overflows.
+    """A number for each child that never exceeds its minimum over the reals, `[N]`; −∞ if anything
+    overflows.
 
     `slope` `[N, A]` are the children's own slopes and multipliers, such as `solve` returns."""
     count = len(children.parent)
@@ -102,7 +114,9 @@ def _example() -> tuple[object, ...]:
 
 
 @kernel(*_example())
-def _rigorous(net, goal, parents, children, aim, slope, work, bound):  # type: ignore[no-untyped-def]
+def _rigorous(
+    net: Any, goal: Any, parents: Any, children: Any, aim: Any, slope: Any, work: Any, bound: Any
+) -> Any:
     """All chunks, one after the other."""
     net_, work_ = addresses(net), addresses(work)
     count = len(bound)
@@ -119,7 +133,17 @@ def _rigorous(net, goal, parents, children, aim, slope, work, bound):  # type: i
 
 
 @exact
-def _load(goal, parents, children, aim, slope, work, first, last, width):  # type: ignore[no-untyped-def]
+def _load(
+    goal: Any,
+    parents: Any,
+    children: Any,
+    aim: Any,
+    slope: Any,
+    work: Any,
+    first: Any,
+    last: Any,
+    width: Any,
+) -> Any:
     """Problems into columns; the columns behind the last one repeat it."""
     work.split[:] = 0
     for i in range(width):
@@ -143,7 +167,7 @@ def _load(goal, parents, children, aim, slope, work, first, last, width):  # typ
 
 
 @exact
-def _sweep(net, goal, work, width):  # type: ignore[no-untyped-def]
+def _sweep(net: Any, goal: Any, work: Any, width: Any) -> Any:
     for lane in range(0, width, LANES64):
         store(work.value, 0, lane, load(work.scale, 0, lane) * load(work.constant, 0, lane))
     blocks = net.adjoint
@@ -159,7 +183,7 @@ def _sweep(net, goal, work, width):  # type: ignore[no-untyped-def]
 
 
 @exact
-def _row(net, goal, work, row, q, width):  # type: ignore[no-untyped-def]
+def _row(net: Any, goal: Any, work: Any, row: Any, q: Any, width: Any) -> Any:
     """One row of any kind."""
     number = goal.number[row]
     if number >= 0:
@@ -177,7 +201,7 @@ def _row(net, goal, work, row, q, width):  # type: ignore[no-untyped-def]
 
 
 @exact
-def _close(net, work, row, q, width):  # type: ignore[no-untyped-def]
+def _close(net: Any, work: Any, row: Any, q: Any, width: Any) -> Any:
     """min over [l_0, u_0] of h·z."""
     lower, upper, reach = splat(net.lower[row]), splat(net.upper[row]), splat(net.reach[row])
     for lane in range(0, width, LANES64):
@@ -186,14 +210,15 @@ def _close(net, work, row, q, width):  # type: ignore[no-untyped-def]
 
 
 @exact
-def _add(work, lane, value, loss):  # type: ignore[no-untyped-def]
+def _add(work: Any, lane: Any, value: Any, loss: Any) -> Any:
     store(work.value, 0, lane, load(work.value, 0, lane) + value)
     store(work.loss, 0, lane, load(work.loss, 0, lane) + loss)
 
 
 @exact
-def _affine(net, work, row, q, width):  # type: ignore[no-untyped-def]
-    """σ(x) = left·x: with ν = left·h the minimum of −ν·x + h·σ(x) is 0 but for the rounding of ν."""
+def _affine(net: Any, work: Any, row: Any, q: Any, width: Any) -> Any:
+    """σ(x) = left·x: with ν = left·h the minimum of −ν·x + h·σ(x) is 0 but for the rounding of
+    ν."""
     bias, left = splat(net.bias[row]), splat(net.left[row])
     price, reach = splat(net.price[row]), splat(net.reach[row])
     for lane in range(0, width, LANES64):
@@ -204,7 +229,7 @@ def _affine(net, work, row, q, width):  # type: ignore[no-untyped-def]
 
 
 @exact
-def _bent(net, work, row, q, width):  # type: ignore[no-untyped-def]
+def _bent(net: Any, work: Any, row: Any, q: Any, width: Any) -> Any:
     """The smallest of f(l), f(0) = 0, f(u), for f(x) = −ν·x + h·σ(x)."""
     a, zero = net.ambiguous[row], splat(_ZERO)
     bias, chord = splat(net.bias[row]), splat(net.chord[row])
@@ -222,7 +247,7 @@ def _bent(net, work, row, q, width):  # type: ignore[no-untyped-def]
 
 
 @exact
-def _split(net, work, row, q, width):  # type: ignore[no-untyped-def]
+def _split(net: Any, work: Any, row: Any, q: Any, width: Any) -> Any:
     """The interval is cut at 0 where the sign is not 0; any two ends and the bend between them."""
     a, zero = net.ambiguous[row], splat(_ZERO)
     bias, left, chord = splat(net.bias[row]), splat(net.left[row]), splat(net.chord[row])
@@ -249,14 +274,15 @@ def _split(net, work, row, q, width):  # type: ignore[no-untyped-def]
 
 
 @exact
-def _at(x, h, nu, left, zero):  # type: ignore[no-untyped-def]
+def _at(x: Any, h: Any, nu: Any, left: Any, zero: Any) -> Any:
     """−ν·x + h·σ(x)."""
     return h * (maximum(x, zero) + left * minimum(x, zero)) - nu * x
 
 
 @exact
-def _aim(net, work, layer, width):  # type: ignore[no-untyped-def]
-    """ν gains a target's factor w: ρ is what comes out, c = w + ρ, which the rounding of ν moves by at most |ν|·u."""
+def _aim(net: Any, work: Any, layer: Any, width: Any) -> Any:
+    """ν gains a target's factor w: ρ is what comes out, c = w + ρ, which the rounding of ν moves by
+    at most |ν|·u."""
     for i in range(width):
         row = work.target[i]
         if net.first[layer] <= row < net.first[layer + 1]:

@@ -1,12 +1,12 @@
 """Root bounds with optimised slopes, layer by layer.
 
-For each layer: intervals; then, for the neurons that are still ambiguous, CROWN; then, for those that still are, a few
-Adam steps on slopes of their own, one set for each side of each neuron:
+For each layer: intervals; then, for the neurons that are still ambiguous, CROWN; then, for those
+that still are, a few Adam steps on slopes of their own, one set for each side of each neuron:
 
     min ẑ_i  >=  q(slopes),      max ẑ_i  =  −min(−ẑ_i)
 
-on the compact network of the layers before. Every bound is the float64 evaluation with its margin; intervals are
-rounded outwards. The bounds of a layer are cut with those given, if any.
+on the compact network of the layers before. Every bound is the float64 evaluation with its margin;
+intervals are rounded outwards. The bounds of a layer are cut with those given, if any.
 """
 
 from __future__ import annotations
@@ -18,11 +18,12 @@ import torch
 from torch import Tensor
 
 from anybound.bound.bounds import Bounds
-from anybound.bound.compact.network import CompactNetwork, Index, Vector
+from anybound.bound.compact.network import CompactNetwork
 from anybound.bound.compact.objective import Aim, CompactObjective
 from anybound.bound.compact.problems import Children, Parents
 from anybound.bound.compact.refine import Adam, refine
 from anybound.bound.compact.rigorous import rigorous
+from anybound.bound.compact.rows import Index, Vector
 from anybound.bound.compact.sparse import SparseNetwork
 from anybound.bound.interval import Interval, affine_interval, interval
 from anybound.layers import Layers
@@ -31,7 +32,8 @@ from anybound.model.domains.box import Box
 
 @dataclass(frozen=True)
 class RootBounds:
-    """How hard to try: Adam's steps for the neurons that CROWN leaves ambiguous; None for CROWN alone."""
+    """How hard to try: Adam's steps for the neurons that CROWN leaves ambiguous; None for CROWN
+    alone."""
 
     adam: Adam | None = field(default_factory=Adam)
 

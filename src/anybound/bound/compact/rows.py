@@ -4,15 +4,16 @@ A neuron is live unless its activation is 0 all over [l, u]. Live neurons are ro
 
     [ inputs | live neurons of layer 1 | … | live neurons of layer n−1 ]
 
-layer by layer with the ambiguous ones first. A row is *ambiguous* where its activation bends on [l, u]; otherwise it
-is affine there, σ(x) = fixed·x. All of them are σ(x) = max(x, 0) + left·min(x, 0) with left <= 1.
+layer by layer with the ambiguous ones first. A row is *ambiguous* where its activation bends on [l,
+u]; otherwise it is affine there, σ(x) = fixed·x. All of them are σ(x) = max(x, 0) + left·min(x, 0)
+with left <= 1.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -31,7 +32,8 @@ Vector = NDArray[np.float64]
 class Rows:
     """One entry per row of one or several nodes, in float64.
 
-    `neuron` is the place in the node; `sigma_error·|x|` is what σ's own stored numbers may be wrong by at x."""
+    `neuron` is the place in the node; `sigma_error·|x|` is what σ's own stored numbers may be wrong
+    by at x."""
 
     neuron: Index
     bends: NDArray[np.bool_]
@@ -72,7 +74,8 @@ class Rows:
     ) -> Self:
         """The live neurons of a layer between float64 bounds of its shape.
 
-        Those of `keep` count as ambiguous, whatever their bounds: a split neuron must keep its multiplier."""
+        Those of `keep` count as ambiguous, whatever their bounds: a split neuron must keep its
+        multiplier."""
         low, high = activation.range(l, u)
         bends = _numpy(activation.fixed(l, u).logical_not())
         alive = _numpy((low != 0) | (high != 0))
@@ -110,8 +113,8 @@ def _left(activation: Activation, like: Tensor) -> tuple[Tensor, Tensor]:
     return torch.ones_like(like), torch.zeros_like(like)
 
 
-def _numpy(x: Tensor) -> NDArray[np.float64]:
-    flat: NDArray[np.float64] = x.detach().cpu().numpy().reshape(-1)
+def _numpy(x: Tensor) -> NDArray[Any]:
+    flat: NDArray[Any] = x.detach().cpu().numpy().reshape(-1)
     return flat
 
 
@@ -122,7 +125,8 @@ def live_rows(
     box: tuple[Tensor, Tensor],
     keep: Mapping[int, NDArray[np.bool_]] | None = None,
 ) -> dict[int, Rows]:
-    """The rows of the input and of the layers that have bounds, by node; bounds are float64 of the layer's shape."""
+    """The rows of the input and of the layers that have bounds, by node; bounds are float64 of the
+    layer's shape."""
     rows = {0: Rows.inputs(_numpy(box[0]), _numpy(box[1]))}
     for k in sorted(lower):
         activation = network.nodes[k].activation

@@ -1,14 +1,15 @@
 """Bounds of many sub-problems with few steps each: what branch and bound calls.
 
-A sub-problem is a parent with at most one more split. From the parent's slopes, every step is one backward sweep (the
-bound), one forward sweep (its derivatives) and a move of all slopes along their signs by a decaying step; no state
-beyond the slopes. A problem whose bound exceeds `stop_above` keeps the slopes that showed it.
+A sub-problem is a parent with at most one more split. From the parent's slopes, every step is one
+backward sweep (the bound), one forward sweep (its derivatives) and a move of all slopes along their
+signs by a decaying step; no state beyond the slopes. A problem whose bound exceeds `stop_above`
+keeps the slopes that showed it.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -58,7 +59,8 @@ class Solved(NamedTuple):
 
 
 def workspace(network: CompactNetwork, objective: CompactObjective) -> Work:
-    """Buffers for `solve`; one may serve any number of calls for the same network, one at a time."""
+    """Buffers for `solve`; one may serve any number of calls for the same network, one at a
+    time."""
     goals = len(objective.exact.coefficient)
     return make_work(network.count, len(network.ambiguous), goals)
 
@@ -107,7 +109,9 @@ def _example() -> tuple[object, ...]:
 
 
 @kernel(*_example())
-def _solve(net, goal, parents, children, work, solved, steps, sizes):  # type: ignore[no-untyped-def]
+def _solve(
+    net: Any, goal: Any, parents: Any, children: Any, work: Any, solved: Any, steps: Any, sizes: Any
+) -> Any:
     """All chunks, one after the other."""
     net_, goal_, work_ = addresses(net), addresses(goal), addresses(work)
     count = len(children.parent)
@@ -124,7 +128,7 @@ def _solve(net, goal, parents, children, work, solved, steps, sizes):  # type: i
 
 
 @inner
-def _ascend(net, goal, work, steps, sizes, width):  # type: ignore[no-untyped-def]
+def _ascend(net: Any, goal: Any, work: Any, steps: Any, sizes: Any, width: Any) -> Any:
     """The steps of one chunk, until all of its problems are decided."""
     slope_step, split_step, decay, stop_above = sizes[0], sizes[1], sizes[2], sizes[3]
     for t in range(steps):
@@ -144,7 +148,9 @@ def _ascend(net, goal, work, steps, sizes, width):  # type: ignore[no-untyped-de
 
 
 @inner
-def _load(goal, parents, children, work, first, last, width):  # type: ignore[no-untyped-def]
+def _load(
+    goal: Any, parents: Any, children: Any, work: Any, first: Any, last: Any, width: Any
+) -> Any:
     """Problems into columns; the columns behind the last one repeat it."""
     work.split[:] = 0
     work.aimed[0] = 0
@@ -169,7 +175,7 @@ def _load(goal, parents, children, work, first, last, width):  # type: ignore[no
 
 
 @inner
-def _store(work, solved, first, last):  # type: ignore[no-untyped-def]
+def _store(work: Any, solved: Any, first: Any, last: Any) -> Any:
     """Columns back into problems."""
     for i in range(last - first):
         solved.bound[first + i] = work.best[i]

@@ -2,8 +2,8 @@
 
     ẑ_k = W_k [z_0; z_1; …; z_{k−1}] + b_k
 
-The columns are all neurons of the nodes before k in order, so that a graph is as easy as a chain. Built once per
-network; whatever depends on bounds is cut out of it.
+The columns are all neurons of the nodes before k in order, so that a graph is as easy as a chain.
+Built once per network; whatever depends on bounds is cut out of it.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ Vector = NDArray[np.float64]
 class SparseNode:
     """W_k `[size_k, columns]` with sorted indices, b_k, and how far the exact numbers may be.
 
-    |W* − W| <= relative·magnitude + absolute at entries the maps allow, |b* − b| <= bias_error; `magnitude` is |W|, or
-    |W_m| ⋯ |W_1| for maps applied one after the other."""
+    |W* − W| <= relative·magnitude + absolute at entries the maps allow, |b* − b| <= bias_error;
+    `magnitude` is |W|, or |W_m| ⋯ |W_1| for maps applied one after the other."""
 
     matrix: csr_matrix
     magnitude: csr_matrix

@@ -4,8 +4,9 @@ Where f <= 0 is what is left to refute, every γ >= 0 gives
 
     min {±ẑ_i : f <= 0}  >=  min (±ẑ_i + γ f)  >=  q(slopes, γ)
 
-with one γ for each side of each neuron, ascended along with the slopes. Bounds so found hold on the violating inputs
-only: they serve to prove that there are none. When some interval becomes empty, that is proved.
+with one γ for each side of each neuron, ascended along with the slopes. Bounds so found hold on the
+violating inputs only: they serve to prove that there are none. When some interval becomes empty,
+that is proved.
 """
 
 from __future__ import annotations
@@ -17,11 +18,12 @@ import numpy as np
 import torch
 
 from anybound.bound.bounds import Bounds
-from anybound.bound.compact.network import CompactNetwork, Index, Single
+from anybound.bound.compact.network import CompactNetwork
 from anybound.bound.compact.objective import Aim, CompactObjective
 from anybound.bound.compact.problems import Children, Parents
 from anybound.bound.compact.refine import Adam, refine
 from anybound.bound.compact.rigorous import rigorous
+from anybound.bound.compact.rows import Index, Vector
 from anybound.bound.compact.sparse import SparseNetwork
 from anybound.model.domains.box import Box
 from anybound.spec.problem import Objective
@@ -58,7 +60,8 @@ class Tightening:
         layers: Sequence[int],
         bounds: Bounds,
     ) -> Bounds:
-        """One round for one sub-problem, from its slopes; its split neurons are left as they are."""
+        """One round for one sub-problem, from its slopes; its split neurons are left as they
+        are."""
         node = np.searchsorted(network.first, network.ambiguous, side="right") - 1
         chosen = np.flatnonzero(np.isin(node, np.asarray(layers)) & (parent.sign[0] == 0))
         if len(chosen) == 0:
@@ -73,7 +76,7 @@ class Tightening:
 
     def _values(
         self, network: CompactNetwork, objective: CompactObjective, parent: Parents, row: Index
-    ) -> Single:
+    ) -> Vector:
         """Lower bounds of ẑ and then of −ẑ of some rows, where f <= 0."""
         count = 2 * len(row)
         weight = np.repeat(np.array([1, -1], np.float32), len(row))
