@@ -71,7 +71,7 @@ def margins(kind: str, images: list[int]) -> Iterator[Margins]:
             label,
             network,
             Box.ball(center, EPSILON[kind]),
-            margin_rows(label, network.output_size),
+            margin_rows(label, network.output_size).reshape(-1, *network.output_shape),
             reference.get(str(image), {}),
         )
 

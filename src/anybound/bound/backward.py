@@ -15,6 +15,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import NamedTuple
 
+import torch
 from torch import Tensor
 
 from anybound.bound.decomposition import Coefficients, Decomposition
@@ -69,3 +70,18 @@ def crown_slopes(hull: Hull) -> Slopes:
 def wk_slopes(hull: Hull) -> Slopes:
     """Wong & Kolter's: both lines of the chord's slope (D_k = u/(u−l) for an ambiguous ReLU)."""
     return hull.lines(lambda activation: activation.parallel)
+
+
+def lines_of(
+    dual: Decomposition, rho: Layers, g: Tensor, default: Slopes
+) -> tuple[Slopes, Tensor]:
+    """The lines and β that come closest to a given ρ with its g: s = −ρ/g where that is a slope, and where a neuron
+    was cut by branching what is left of ρ into β."""
+    low_min, low_max, up_min, up_max = dual.hull.slope_limits
+    slope = -rho.data / torch.where(g == 0, torch.ones_like(g), g)
+    lower = torch.where(g > 0, slope, default.lower).clamp(low_min, low_max)
+    upper = torch.where(g < 0, slope, default.upper).clamp(up_min, up_max)
+    if dual.hull.branched is None:
+        return Slopes(lower, upper), torch.zeros_like(lower)
+    passed = lower * g.clamp(min=0) + upper * g.clamp(max=0)
+    return Slopes(lower, upper), (rho.data + passed) * dual.hull.branched
