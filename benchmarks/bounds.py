@@ -2,8 +2,8 @@
 
     python benchmarks/bounds.py [--images 6 9] [--kinds madry sgd] [--methods "slopes(10)" …] [-o FOLDER]
 
-Each method bounds the nine margins of an image from the same intermediate bounds (the paper's). The time is the CPU time of
-the last layer alone, as in the paper. Writes `bounds.jsonl`, prints a table and draws `bounds.png` and `bounds.svg`.
+Each method bounds the nine margins of an image from the same intermediate bounds (the paper's). The time is the CPU
+time of the last layer alone, as in the paper. Writes `bounds.jsonl`, prints a table and draws `bounds.png` and `bounds.svg`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from corpus import Margins, margins
 
 from anybound.bound.bounds import Bounds
 from anybound.bound.decomposition import Decomposition
@@ -25,6 +24,7 @@ from anybound.bound.intermediates.wk import BestOfIntervalAndWK
 from anybound.bound.method import maximise
 from anybound.registry import METHODS
 from anybound.spec.problem import Objective, Problem
+from corpus import Margins, margins
 
 PAPER = (
     "interval",
@@ -62,7 +62,9 @@ def run(case: Margins, between: Bounds, text: str) -> Record:
     """Mean gap of the nine margins: what the method reports, evaluated rigorously."""
     optimum = case.lp_optimum
     if optimum is None:
-        raise SystemExit(f"image {case.image} of {case.kind} has no LP optimum in the reference file")
+        raise SystemExit(
+            f"image {case.image} of {case.kind} has no LP optimum in the reference file"
+        )
     method = METHODS.parse(text)
     exact = Decomposition.between(
         Problem(case.network, case.domain, Objective.rows(case.network, case.rows)), between
@@ -98,7 +100,9 @@ def table(records: Sequence[Record]) -> str:
         line = f"{name:62}"
         for kind in kinds:
             mine = [r for r in records if r.method == name and r.kind == kind]
-            seconds, gap, wk = (np.mean([getattr(r, f) for r in mine]) for f in ("seconds", "gap", "wk_gap"))
+            seconds, gap, wk = (
+                np.mean([getattr(r, f) for r in mine]) for f in ("seconds", "gap", "wk_gap")
+            )
             line += f"{seconds:10.3f}{gap:10.4f}{100 * gap / wk:8.2f}%"
         lines.append(line)
     return "\n".join(lines)
@@ -119,10 +123,17 @@ def draw(records: Sequence[Record], folder: Path) -> None:
             y = np.mean([r.curve_gap[:length] for r in mine], axis=0)
             keep = np.isfinite(y) & (x > 0) & (y > 0)
             axes.plot(x[keep], y[keep], "o-" if keep.sum() < 2 else "-", markersize=4, label=name)
-        axes.set(xscale="log", yscale="log", title=f"cifar_{kind}_8px", xlabel="CPU seconds per image (9 margins)")
+        axes.set(
+            xscale="log",
+            yscale="log",
+            title=f"cifar_{kind}_8px",
+            xlabel="CPU seconds per image (9 margins)",
+        )
         axes.set_ylabel("mean gap to the LP optimum")
         axes.grid(visible=True, which="major", linewidth=0.4)
-    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=2, fontsize=7)
+    figure.legend(
+        *panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=2, fontsize=7
+    )
     for suffix in ("png", "svg"):
         figure.savefig(folder / f"bounds.{suffix}", dpi=150)
 

@@ -19,7 +19,10 @@ from anybound.io.onnx_reader import read_onnx
 from anybound.model.domains.box import Box
 from anybound.model.network import Network
 
-EPSILON = {"madry": 12 / 255, "sgd": 5 / 255}  # in normalised space, unclipped, as the authors ran it
+EPSILON = {
+    "madry": 12 / 255,
+    "sgd": 5 / 255,
+}  # in normalised space, unclipped, as the authors ran it
 
 
 def root() -> Path:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 
 class Verdict(Enum):
-    """`HOLDS` rests on rigorous bounds, `VIOLATED` on a replayed witness; the other two are honest about not knowing."""
+    """`HOLDS` rests on rigorous bounds, `VIOLATED` on a replayed witness; the other two say that it is not known."""
 
     HOLDS = "holds"
     VIOLATED = "violated"

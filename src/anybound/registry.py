@@ -71,7 +71,7 @@ class Registry(Generic[T]):
             raise InvalidConfig(
                 f"{text!r} is not a {self.kind}; write a name, or name(parameter=value, …)"
             ) from None
-        return cast(T, self._build(tree, text))
+        return self.build(tree, text)
 
     def entries(self) -> list[Entry]:
         return [_entry(name, self.get(name)) for name in self.names()]
@@ -97,7 +97,8 @@ class Registry(Generic[T]):
                 return cast(type[T], cls)
         return None
 
-    def _build(self, tree: ast.expr, text: str) -> T:
+    def build(self, tree: ast.expr, text: str) -> T:
+        """The record of a parsed text, which messages quote."""
         if isinstance(tree, ast.Name):
             return self.get(tree.id)()
         if isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name):
@@ -185,7 +186,7 @@ def _nested(tree: ast.Name | ast.Call, kind: type, text: str, registry: Registry
     """A record inside a record: another plug-in, or a sub-class of the field's type by its name in lower case."""
     home, _, base_name = registry.base.partition(":")
     if issubclass(kind, getattr(importlib.import_module(home), base_name)):
-        return registry._build(tree, text)
+        return registry.build(tree, text)
     func = tree.func if isinstance(tree, ast.Call) else tree
     if not isinstance(func, ast.Name):
         return None

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, Protocol, Self
 
-import numpy as np
 from numpy.typing import NDArray
 
 from anybound.search.rule import Index, Matrix, OpenProblems, Vector

@@ -9,7 +9,7 @@ Only rigorous values close a leaf; a child whose float32 bound closes but whose 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 from typing import Any, NamedTuple
 
@@ -17,8 +17,8 @@ import numpy as np
 
 from anybound.budget import Budget
 from anybound.outcome import Progress
-from anybound.search.pool import Pool
 from anybound.search.bounder import Batch, Bounder, Expansion
+from anybound.search.pool import Pool
 from anybound.search.rule import NOTHING_LEFT, BranchingRule, Index, Matrix, Vector
 from anybound.search.tree import Tree
 
@@ -206,7 +206,7 @@ class _Search:
             taken = self.pool.pop_lowest(self.plan.batch, "bound")
         else:
             taken = self.pool.pop(self.plan.batch)
-        neuron = taken.pop("neuron")
+        neuron = taken.pop("neuron").astype(np.int64)
         return Chosen(self.batch_type(**taken), neuron)
 
     def _is_witness(self, minimisers: Matrix) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -16,8 +17,8 @@ from numpy.typing import NDArray
 
 from anybound.bound.compact.network import CompactNetwork
 from anybound.bound.compact.objective import CompactObjective
-from anybound.bound.compact.rigorous import rigorous
 from anybound.bound.compact.problems import Children, Parents
+from anybound.bound.compact.rigorous import rigorous
 from anybound.bound.compact.solve import Climb, Solved, solve
 from anybound.search.bounder import Expansion
 from anybound.search.rule import Index, Matrix, Vector
@@ -35,7 +36,7 @@ class ReluBatch(NamedTuple):
     node: Index  # its number in the tree
 
     def take(self, index: Index) -> ReluBatch:
-        return ReluBatch(*(column[index] for column in self))
+        return ReluBatch._make(column[index] for column in self)
 
     @property
     def parents(self) -> Parents:
@@ -125,7 +126,7 @@ class ReluBounder:
         """In as many threads as there are, each with a part of the children."""
 
         def run(part: slice) -> Solved:
-            mine = Children(*(column[part] for column in children))
+            mine = Children._make(column[part] for column in children)
             return solve(
                 self.network,
                 self.objective,
@@ -141,9 +142,7 @@ class ReluBounder:
         if pieces == 1:
             return run(slice(None))
         ends = np.linspace(0, count, pieces + 1).astype(int)
-        parts = list(
-            self._executor.map(run, [slice(a, b) for a, b in zip(ends[:-1], ends[1:], strict=True)])
-        )
+        parts = list(self._executor.map(run, [slice(a, b) for a, b in pairwise(ends)]))
         return Solved(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
 

@@ -24,7 +24,7 @@ from anybound.search.branchings.filtered import Filtered
 from anybound.search.engine import Ended, Inspect, SearchPlan, SearchResult, search
 from anybound.search.relu_bounder import ReluBounder
 from anybound.search.rule import BranchingRule, Index, Vector
-from anybound.spec.problem import Objective, Problem
+from anybound.spec.problem import Problem
 
 Advance = Callable[[Index, Vector, int], None]
 

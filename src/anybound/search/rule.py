@@ -27,7 +27,7 @@ class OpenProblems(Protocol):
         """A bound above this closes a sub-problem."""
 
     def intercepts(self) -> Matrix:
-        """`[N, A]`: BaBSR's estimate of what a split gains, from the share −h·offset that the neuron's upper line costs.
+        """`[N, A]`: BaBSR's estimate of what a split gains: the share −h·offset that the upper line costs.
 
         Negative for neurons that are split already."""
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 import numpy as np
+from numpy.typing import NDArray
 
 from anybound.search.rule import BranchingRule, Index, Matrix, OpenProblems, Vector, best
 
@@ -38,7 +39,7 @@ class PseudoCosts:
             return np.ones(len(self.gained), np.float32)
         mean = self.gained.sum() / total + 1e-12
         prior = strength * total / max(1, np.count_nonzero(self.promised))
-        return ((self.gained + prior * mean) / (self.promised + prior) / mean).astype(np.float32)
+        return _single((self.gained + prior * mean) / (self.promised + prior) / mean)
 
 
 @dataclass(frozen=True)
@@ -77,13 +78,13 @@ class Filtered(BranchingRule):
 
     def _combined(self, gains: Matrix) -> Matrix:
         if self.combine is Combine.SUM:
-            return gains.sum(2)
-        return gains.max(2) if self.combine is Combine.MAX else gains.min(2)
+            return _single(gains.sum(2))
+        return _single(gains.max(2) if self.combine is Combine.MAX else gains.min(2))
 
 
 def _weighted(intercept: Matrix, state: PseudoCosts, strength: float) -> Matrix:
     weights = state.weights(strength)
-    return np.where(intercept >= 0, intercept * weights, intercept)
+    return _single(np.where(intercept >= 0, intercept * weights, intercept))
 
 
 def _gains(problems: OpenProblems, chosen: Index) -> Matrix:
@@ -95,4 +96,8 @@ def _gains(problems: OpenProblems, chosen: Index) -> Matrix:
     bound = problems.probe(problem, neuron, sign).reshape(count, k, 2)
     start = problems.bound[:, None, None]
     needed = np.maximum(problems.threshold - start, 1e-9)
-    return np.clip(bound - start, 0, needed)
+    return _single(np.clip(bound - start, 0, needed))
+
+
+def _single(values: NDArray[np.floating]) -> Matrix:
+    return values.astype(np.float32, copy=False)
