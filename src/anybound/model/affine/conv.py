@@ -131,7 +131,7 @@ class Conv(Weighted):
     def _entries(self, index: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """What is in the rows with these flat indices: row (ascending from 0), column, weight."""
         device, axes = index.device, len(self.out_shape)
-        o, *position = torch.unravel_index(index, self.out_shape)
+        o, *position = _unravelled(index, self.out_shape)
         channel = torch.arange(self.weight.shape[1], device=device)
         group = o // (len(self.weight) // self.groups)
         column = _on_axis(group[:, None] * len(channel) + channel, 0, axes)
@@ -145,6 +145,15 @@ class Conv(Weighted):
         hit = inside.expand_as(column).reshape(-1).nonzero().squeeze(1)
         value = self.weight.index_select(0, o).reshape(-1).index_select(0, hit)
         return hit // self.fan_in, column.reshape(-1).index_select(0, hit), value
+
+
+def _unravelled(index: Tensor, shape: Shape) -> list[Tensor]:
+    """The position of each flat index, one tensor per axis (torch.unravel_index imports SymPy)."""
+    position = []
+    for size in reversed(shape):
+        position.append(index % size)
+        index = index // size
+    return position[::-1]
 
 
 def per_axis(value: int | Sequence[int], count: int) -> tuple[int, ...]:
