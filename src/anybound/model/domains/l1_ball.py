@@ -55,8 +55,8 @@ class L1Ball(Ball):
     def meet(self, g: Tensor, limits: Box) -> tuple[Tensor, Tensor]:
         """The steepest coordinates go as far as the box lets them until the radius is spent.
 
-        λ is the |g_i| of the one that is stopped by it; the ball's share is −λ sign(z − x̄), and g
-        cut to [−λ, λ] where z = x̄."""
+        λ is the |g_i| of the one that is stopped by it; the ball's share is g cut to [−λ, λ], but
+        −λ sign(z − x̄) where the box keeps z away from x̄."""
         c, l, u = (flat(x).double() for x in (self.center, limits.lower, limits.upper))
         g, base, r = flat(g).double(), c.clamp(l, u), self.radius.double().unsqueeze(-1)
         room = torch.where(g > 0, base - l, torch.where(g < 0, u - base, 0.0))
@@ -68,7 +68,8 @@ class L1Ball(Ball):
         z = base - g.sign() * torch.zeros_like(g).scatter(-1, order, taken)
         stopped = (spent < budget).sum(-1, keepdim=True)
         price = torch.cat([size, torch.zeros_like(size[..., :1])], dim=-1).gather(-1, stopped)  # λ
-        share = torch.where(z == c, g.clamp(-price, price), -price * (z - c).sign())
+        # decided by x̄, not by z, of which rounding may leave a trace where the radius was spent
+        share = torch.where(base == c, g.clamp(-price, price), -price * (base - c).sign())
         return z, share
 
     def reach(self, gap: Tensor) -> Tensor:
