@@ -1,0 +1,1 @@
+"""Attacks, one per file."""

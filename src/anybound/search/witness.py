@@ -1,0 +1,234 @@
+"""The sealed entry of all attacks: whatever they propose, only a replayed violation comes out.
+
+    x  → the closest point of the input set that the model can read, exactly inside
+       → y = replay(x) on the original model
+       → a witness if (x, y) lies in the unsafe set, in exact arithmetic and without tolerance
+
+Attacks are streams that take turns, each getting the same time. Nothing they do can produce a false
+witness.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from anybound.budget import Budget
+from anybound.outcome import Witness
+from anybound.search.attack import Attack, Tried
+from anybound.search.margins import Margins
+from anybound.spec.input_sets import InputSet
+from anybound.spec.problems import SafetyProblem
+from anybound.spec.property import Property
+
+__all__ = ["AttackResult", "OriginalModel", "WitnessFinder", "confirm", "find_witness"]
+
+Point = NDArray[np.float64]
+_SHRINKS = (0.0, *(2.0**-k for k in range(24, 0, -1)))
+
+
+class OriginalModel(Protocol):
+    """Runs the file itself, as `anybound.io.replay.Replay` does: flat float64 in and out."""
+
+    @property
+    def dtype(self) -> np.dtype[np.floating]:
+        """The element type the model reads."""
+
+    def __call__(self, x: Point, /) -> Point: ...
+
+
+@dataclass(frozen=True, eq=False)
+class AttackResult:
+    """A witness, or how close the attacks came.
+
+    `upper[i]`: the smallest margin of clause i at a point of its input set, in float64 on the normal
+    form; infinite where no point was tried. `tries` counts evaluated points."""
+
+    witness: Witness | None
+    upper: Point
+    seconds: float
+    tries: int
+
+
+def find_witness(
+    prop: Property,
+    safety_problems: Sequence[SafetyProblem],
+    replay: OriginalModel,
+    attacks: Sequence[Attack],
+    budget: Budget,
+    generator: torch.Generator,
+    starts: Sequence[Tensor] = (),
+) -> AttackResult:
+    """Attack all clauses until one is violated, the attacks are exhausted or the budget is spent.
+
+    `starts` are promising points, for each of the safety problems one tensor
+    `[C or 1, K, *input_shape]`."""
+    return WitnessFinder(prop, safety_problems, replay).run(attacks, budget, generator, starts)
+
+
+def confirm(prop: Property, replay: OriginalModel, x: Point) -> Witness | None:
+    """The witness at, or next to, the flat point x; None if the original model is safe there."""
+    return WitnessFinder(prop, (), replay).confirm(x)
+
+
+@dataclass(frozen=True, eq=False)
+class WitnessFinder:
+    """`find_witness` and `confirm` for callers that ask often: what can be kept is kept."""
+
+    prop: Property
+    safety_problems: Sequence[SafetyProblem]
+    replay: OriginalModel
+
+    def confirm(self, x: Point) -> Witness | None:
+        """See `anybound.search.witness.confirm`; the input set is the closest one."""
+        sets = [input_set for input_set, _ in self._readable.groups()]
+        distances = [float(np.abs(s.closest(x) - x).max()) for s in sets]
+        nearest = min(distances)
+        for input_set, distance in zip(sets, distances, strict=True):
+            if distance == nearest:
+                witness = self._confirm_in(input_set, x)
+                if witness is not None:
+                    return witness
+        return None
+
+    def run(
+        self,
+        attacks: Sequence[Attack],
+        budget: Budget,
+        generator: torch.Generator,
+        starts: Sequence[Tensor] = (),
+    ) -> AttackResult:
+        """See `find_witness`."""
+        clock, tries, witness = Budget(), 0, None
+        fronts = [_Front(margins) for margins in self._margins]
+        streams = _streams(fronts, attacks, generator, starts)
+        while streams and witness is None and not budget.is_spent():
+            stream = min(streams, key=lambda s: s.seconds)
+            begin = clock.elapsed()
+            tried = next(stream.points, None)
+            if tried is None:
+                streams.remove(stream)
+                continue
+            tries += tried.margins.numel()
+            witness = self._first_confirmed(stream.front, stream.problem, tried)
+            stream.seconds += clock.elapsed() - begin
+        return AttackResult(witness, self._upper(fronts), clock.elapsed(), tries)
+
+    @cached_property
+    def _readable(self) -> Property:
+        """The property for a model that reads numbers of the replay's precision."""
+        return self.prop.in_precision(self.replay.dtype)
+
+    @cached_property
+    def _margins(self) -> tuple[Margins, ...]:
+        """In float32, which attacks compute in."""
+        return tuple(m.to(torch.float32) for m in self._exact_margins)
+
+    @cached_property
+    def _exact_margins(self) -> tuple[Margins, ...]:
+        return tuple(Margins.of(self.prop, safety) for safety in self.safety_problems)
+
+    def _input_set(self, problem: int) -> InputSet:
+        return self._readable.clauses[self.safety_problems[problem].clauses[0].clause].input_set
+
+    def _first_confirmed(self, front: _Front, problem: int, tried: Tried) -> Witness | None:
+        for point in front.offer(tried):
+            witness = self._confirm_in(self._input_set(problem), _flat(point))
+            if witness is not None:
+                return witness
+        return None
+
+    def _confirm_in(self, input_set: InputSet, x: Point) -> Witness | None:
+        point = _readable_point(input_set, x, self.replay.dtype)
+        if point is None:
+            return None
+        output = np.asarray(self.replay(point), dtype=np.float64).reshape(-1)
+        clause = self._readable.violated_clause(point, output)
+        return None if clause is None else Witness(point, output, clause)
+
+    def _upper(self, fronts: Sequence[_Front]) -> Point:
+        """Per clause of the property, the margin in float64 at the best point in the set."""
+        upper = np.full(len(self.prop.clauses), np.inf)
+        for i, front in enumerate(fronts):
+            if front.points is None:
+                continue
+            inside = [self._input_set(i).closest(_flat(p)) for p in front.points]
+            x = torch.tensor(np.array(inside)).reshape(front.points.unsqueeze(1).shape)
+            values = self._exact_margins[i].values(x)[:, 0].numpy()
+            for member, value in zip(self.safety_problems[i].clauses, values, strict=True):
+                upper[member.clause] = value
+        return upper
+
+
+class _Front:
+    """The best points so far of the clauses over one input set."""
+
+    def __init__(self, margins: Margins) -> None:
+        self.margins = margins
+        self.best = torch.full((margins.clauses,), torch.inf)
+        self.points: Tensor | None = None
+
+    def offer(self, tried: Tried) -> list[Tensor]:
+        """Keep what is better; of that, the points that look unsafe, the most unsafe first."""
+        best, at = tried.margins.nan_to_num(nan=torch.inf).min(dim=1)
+        better = best < self.best
+        if not bool(better.any()):
+            return []
+        points = tried.points[torch.arange(len(at)), at]
+        old = points if self.points is None else self.points
+        self.points = torch.where(better.reshape(-1, *[1] * (points.ndim - 1)), points, old)
+        self.best = torch.where(better, best, self.best)
+        unsafe = [c for c in torch.argsort(best).tolist() if better[c] and best[c] <= 0]
+        return [points[c] for c in unsafe]
+
+
+@dataclass
+class _Stream:
+    """One attack on one input set, and the time it has had."""
+
+    front: _Front
+    problem: int
+    points: Iterator[Tried]
+    seconds: float = 0.0
+
+
+def _streams(
+    fronts: Sequence[_Front],
+    attacks: Sequence[Attack],
+    generator: torch.Generator,
+    starts: Sequence[Tensor],
+) -> list[_Stream]:
+    streams = []
+    for attack in attacks:
+        for i, front in enumerate(fronts):
+            shape = front.margins.network.input_shape
+            own = starts[i] if starts else torch.zeros(1, 0, *shape)
+            own = own.to(torch.float32).expand(front.margins.clauses, -1, *shape)
+            streams.append(_Stream(front, i, attack.run(front.margins, own, generator)))
+    return streams
+
+
+def _readable_point(input_set: InputSet, x: Point, dtype: np.dtype[np.floating]) -> Point | None:
+    """A point of the set near x whose numbers are of the type; None if there seems to be none.
+
+    In a box that was rounded to the type, clipping yields one. In a ball, rounding may leave it; then
+    a point closer to the middle is tried."""
+    near = input_set.closest(x)
+    middle = input_set.closest((input_set.lower + input_set.upper) / 2)
+    for shrink in _SHRINKS:
+        point = (near + shrink * (middle - near)).astype(dtype).astype(np.float64)
+        if input_set.contains(point):
+            return point
+    return None
+
+
+def _flat(point: Tensor) -> Point:
+    array: Point = point.reshape(-1).double().numpy()
+    return array
