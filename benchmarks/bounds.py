@@ -2,8 +2,9 @@
 
     python benchmarks/bounds.py [--images 6 9] [--kinds madry sgd] [--methods "slopes(10)" …] [-o FOLDER]
 
-Each method bounds the nine margins of an image from the same intermediate bounds (the paper's). The time is the CPU
-time of the last layer alone, as in the paper. Writes `bounds.jsonl`, prints a table and draws `bounds.png` and `bounds.svg`.
+Each method bounds the nine margins of an image from the same intermediate bounds (the paper's). The time is the
+CPU time of the last layer alone, as in the paper. Writes `bounds.jsonl`, prints a table and draws `bounds.png` and
+`bounds.svg`.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ from torch import Tensor
 from anybound.bound.bounds import Bounds, LayerCount
 from anybound.bound.decomposition import Decomposition
 from anybound.bound.hull import Hull
-from anybound.bound.intermediates.iterative import Iterative
+from anybound.bound.intermediates.auto import Auto
 from anybound.bound.intermediates.strategy import IntermediateStrategy
 from anybound.bound.interval import interval
 from anybound.bound.method import DualResult, Method, Stopped, TracePoint, fitting, maximise
@@ -40,7 +40,7 @@ from anybound.spec.problem import Objective, Problem
 MethodLike = str | Method[Any]
 IntermediateLike = str | IntermediateStrategy | Bounds
 
-_SLOPES, _ITERATIVE = Slopes(), Iterative()
+_SLOPES, _AUTO = Slopes(), Auto()
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,7 +95,7 @@ def bounds(  # noqa: PLR0913
     *,
     layer: int | None = None,
     method: MethodLike = _SLOPES,
-    intermediate: IntermediateLike = _ITERATIVE,
+    intermediate: IntermediateLike = _AUTO,
     timeout: float | None = None,
     iterations: int | None = None,
     warm: BoundsResult | None = None,
@@ -115,7 +115,7 @@ def bounds(  # noqa: PLR0913
     budget = _budget(timeout, iterations)
     target, region = _exact(_target(network, layer)), _region(network, domain)
     coefficients = _rows(target, rows)
-    if warm is not None and isinstance(intermediate, Iterative):
+    if warm is not None and isinstance(intermediate, Auto):
         intermediate = _inherited(warm, network, domain, intermediate)
     between = _intermediate(target, region, intermediate, budget)
     seconds_intermediate = budget.elapsed()

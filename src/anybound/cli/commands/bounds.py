@@ -37,8 +37,8 @@ def _configure(parser: Parser) -> None:
     parser.add_argument(
         "--intermediate",
         metavar="M",
-        default="iterative",
-        help="how hidden layers are bounded; see 'anybound methods' (default: iterative)",
+        default="auto",
+        help="how hidden layers are bounded; see 'anybound methods' (default: auto)",
     )
     parser.add_argument("--timeout", metavar="S", type=seconds, help="seconds, at most")
     parser.add_argument(
