@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from anybound.bounding import bounds
+    from anybound.deciding import verify
     from anybound.errors import AnyboundError
     from anybound.io.onnx_reader import load
     from anybound.io.torch_module import from_torch
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from anybound.model.domains.l1_ball import L1Ball
     from anybound.model.domains.l2_ball import L2Ball
     from anybound.model.network import Network
+    from anybound.outcome import Outcome, Verdict
     from anybound.spec.build import robust
     from anybound.spec.property import Property
 
@@ -32,13 +34,16 @@ __all__ = [
     "L1Ball",
     "L2Ball",
     "Network",
+    "Outcome",
     "Property",
+    "Verdict",
     "__version__",
     "bounds",
     "from_torch",
     "load",
     "read_vnnlib",
     "robust",
+    "verify",
 ]
 
 _HOMES = MappingProxyType(
@@ -48,12 +53,15 @@ _HOMES = MappingProxyType(
         "L1Ball": "anybound.model.domains.l1_ball",
         "L2Ball": "anybound.model.domains.l2_ball",
         "Network": "anybound.model.network",
+        "Outcome": "anybound.outcome",
         "Property": "anybound.spec.property",
+        "Verdict": "anybound.outcome",
         "bounds": "anybound.bounding",
         "from_torch": "anybound.io.torch_module",
         "load": "anybound.io.onnx_reader",
         "read_vnnlib": "anybound.io.vnnlib",
         "robust": "anybound.spec.build",
+        "verify": "anybound.deciding",
     }
 )
 

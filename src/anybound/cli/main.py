@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from anybound.cli.command import Command
-from anybound.cli.commands import bounds, completion, demo, inspect, methods
+from anybound.cli.commands import bounds, completion, demo, inspect, methods, verify
 from anybound.cli.output import Output
 from anybound.cli.parser import Parser, positive_int
 from anybound.cli.versions import versions
@@ -26,6 +26,7 @@ __all__ = ["COMMANDS", "build_parser", "main"]
 
 COMMANDS: tuple[Command, ...] = (
     inspect.COMMAND,
+    verify.COMMAND,
     bounds.COMMAND,
     methods.COMMAND,
     demo.COMMAND,

@@ -5,23 +5,19 @@ a terminal. Text from outside is made printable before it gets here (`anybound.c
 rich markup is never interpreted, as a node may be called `[red]`.
 """
 
-import json
-import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from io import StringIO
 from typing import TYPE_CHECKING, TextIO
 
 from anybound.cli.text import printable
+from anybound.io.records import Json, Record, to_line
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
 __all__ = ["Json", "Output", "Record"]
-
-Json = None | bool | int | float | str | Sequence["Json"] | Mapping[str, "Json"]
-Record = Mapping[str, Json]
 
 _PIPE_WIDTH = 10_000  # in a pipe nothing is wrapped or cut: lines are for grep
 
@@ -45,7 +41,7 @@ class Output:
 
     def object(self, record: Record) -> None:
         """One JSON object on a line of its own."""
-        self._write(self.stdout, json.dumps(_finite(record), allow_nan=False) + "\n")
+        self._write(self.stdout, to_line(record))
 
     def raw(self, text: str) -> None:
         """Text that is meant for a program, such as a script."""
@@ -99,14 +95,3 @@ class Output:
 def _plain() -> bool:
     """Whether the user wants no escape sequences at all, styles included (no-color.org)."""
     return bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
-
-
-def _finite(value: Json) -> Json:
-    """JSON has no infinity and no NaN: a bound that is none becomes null."""
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, Mapping):
-        return {key: _finite(entry) for key, entry in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(entry) for entry in value]
-    return value

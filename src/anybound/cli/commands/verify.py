@@ -1,0 +1,136 @@
+"""`anybound verify NET PROP`: decide a property.
+
+The work is done in a process of its own. This one only waits, so that a timeout, Ctrl-C or SIGTERM
+ends it at once whatever is running, with the best bounds that were reported.
+"""
+
+from __future__ import annotations
+
+import time
+from argparse import Namespace
+
+from anybound.cli.command import Command, Example
+from anybound.cli.deciding import (
+    EMPTY,
+    GRACE,
+    PRELOAD,
+    add_deciding_options,
+    completed,
+    deciding_arguments,
+)
+from anybound.cli.output import Output, Record
+from anybound.cli.parser import Parser, seconds
+from anybound.errors import InvalidConfig
+
+__all__ = ["COMMAND"]
+
+_INTERRUPTED = 130
+
+
+def _configure(parser: Parser) -> None:
+    parser.add_argument("network", metavar="NET", help="the network, .onnx or .onnx.gz")
+    parser.add_argument("property", metavar="PROP", help="the property, .vnnlib or .vnnlib.gz")
+    parser.add_argument("--timeout", metavar="S", type=seconds, help="seconds, at most")
+    add_deciding_options(parser)
+    parser.add_argument(
+        "--result", metavar="FILE", help="also write the result in the competition's format"
+    )
+    parser.add_argument("--certificate", metavar="FILE", help="not available in this version")
+    parser.add_argument("--certify", action="store_true", help="not available in this version")
+    parser.add_argument(
+        "--explain", action="store_true", help="say how it was decided, and by what"
+    )
+
+
+def _run(options: Namespace, output: Output) -> int:
+    started = time.monotonic()
+    for flag, given in (("--certificate", options.certificate), ("--certify", options.certify)):
+        if given:
+            raise InvalidConfig(f"certificates are not available in this version; omit {flag}")
+    record: Record | None = None
+    try:
+        record = _decided(options, started, output)
+    finally:
+        if options.result is not None:
+            from anybound.io.competition import write_result
+
+            write_result(options.result, record)
+    if output.json:
+        output.object(record)
+    else:
+        _tell(record, options.explain, output)
+    return _INTERRUPTED if record["reason"] == "interrupted" else 0
+
+
+def _decided(options: Namespace, started: float, output: Output) -> Record:
+    from anybound.runtime.job import Ending, Job
+    from anybound.runtime.pool import run_one
+    from anybound.runtime.process import fresh
+
+    arguments = {
+        "network": options.network,
+        "prop": options.property,
+        "timeout": options.timeout,
+        "started": started,
+        **deciding_arguments(options),
+    }
+    limit = None if options.timeout is None else options.timeout + GRACE
+    job = Job(
+        "anybound.deciding:verify_job",
+        arguments,
+        seconds=limit,
+        started=started,
+        memory=options.memory,
+    )
+    finished = run_one(job, fresh(PRELOAD), lambda record: output.detail(_progress(record)))
+    if finished.ending is Ending.REFUSED:
+        finished.reraise()
+    if finished.ending is Ending.CRASHED:
+        if options.debug:
+            output.trace(finished.traceback)
+        raise _Crash(finished.message)
+    return completed(finished, finished.record or EMPTY)
+
+
+def _progress(record: Record) -> str:
+    from anybound.cli.verdicts import summary
+
+    phase = list(record["phases"])[-1]  # type: ignore[arg-type]  # plain data
+    return f"after {phase}: {summary(record)}"
+
+
+class _Crash(Exception):
+    """The process that did the work has failed."""
+
+
+def _tell(record: Record, explain: bool, output: Output) -> None:
+    """The verdict alone on standard output, all else on standard error."""
+    from anybound.cli.verdicts import explanation, summary
+
+    output.raw(f"{record['verdict']}\n")
+    output.note(summary(record))
+    if explain:
+        for line in explanation(record):
+            output.error(line)
+
+
+COMMAND = Command(
+    name="verify",
+    summary="decide whether a property holds of a network",
+    examples=(
+        Example(
+            "anybound verify network.onnx property.vnnlib", "prints holds, violated or unknown"
+        ),
+        Example("anybound verify network.onnx property.vnnlib --timeout 300 --json", "for scripts"),
+        Example(
+            'anybound verify network.onnx property.vnnlib --method "proximal(iterations=100)"',
+            "with another bounding method",
+        ),
+        Example(
+            "anybound verify network.onnx property.vnnlib --result out.txt",
+            "the competition's result file, with the witness",
+        ),
+    ),
+    configure=_configure,
+    run=_run,
+)

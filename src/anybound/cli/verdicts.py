@@ -1,0 +1,51 @@
+"""Records of `verify` in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from anybound.cli.text import plural
+
+__all__ = ["explanation", "summary"]
+
+# Records are plain JSON data, whose types the type checker cannot follow by key.
+Data = Any
+
+
+def summary(record: Data) -> str:
+    """One line: what was found, and what it took."""
+    return f"{_finding(record)}; {_cost(record)}"
+
+
+def explanation(record: Data) -> Iterator[str]:
+    """What was chosen, and where the time went."""
+    for name, choice in record["plan"].items():
+        yield f"  {name}: {choice}"
+    for name, seconds in record["phases"].items():
+        yield f"  {seconds:8.2f} s  {name}"
+
+
+def _finding(record: Data) -> str:
+    clauses = record["clauses"]
+    if record["verdict"] == "violated":
+        witness = record["witness"]
+        margin = clauses[witness["clause"]]["upper"] if clauses else float("inf")
+        return f"violated in clause {witness['clause']} by an input of margin {margin:.6g}"
+    if not clauses:
+        return record["reason"] or "nothing was found"
+    worst = min(clause["lower"] for clause in clauses)
+    if record["verdict"] == "holds":
+        return f"all of {plural(len(clauses), 'clause')} are unreachable, margin >= {worst:.6g}"
+    left = [clause for clause in clauses if not clause["lower"] > 0]
+    closest = min(clause["upper"] for clause in left)
+    reason = f"{record['reason']}: " if record["reason"] else ""
+    return (
+        f"{reason}{len(left)} of {plural(len(clauses), 'clause')} open, "
+        f"smallest margin in [{worst:.6g}, {closest:.6g}]"
+    )
+
+
+def _cost(record: Data) -> str:
+    problems = plural(record["subproblems"], "sub-problem")
+    return f"{problems}, {record['seconds']:.2f} s ({record['cpu_seconds']:.2f} s CPU)"

@@ -1,0 +1,315 @@
+"""How a property is decided: the phases, and the state that any of them may leave at any time.
+
+    attack → bounds of the hidden layers → bounds of every clause → search of what is open
+
+Clause i has rows A_i f(x) − b_i and is unreachable where the largest of them is positive, so
+
+    min over x of max_r (a_r f(x) − b_r)  >=  max_r  min over x of (a_r f(x) − b_r)  >=  lower_i,
+
+with the rigorous bound of every row on the right. The property holds if every lower_i > 0. What
+stays open, such as clauses of several rows that take turns in being positive, is searched.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from anybound.bound.bounds import Bounds
+from anybound.bound.decomposition import Decomposition
+from anybound.bound.intermediates.strategy import IntermediateStrategy, chunks
+from anybound.bound.method import Method, Stopped, maximise
+from anybound.budget import Budget
+from anybound.model.network import Network
+from anybound.outcome import ClauseBounds, Outcome, Progress, Verdict, Witness
+from anybound.search.attack import Attack
+from anybound.search.witness import OriginalModel, WitnessFinder
+from anybound.spec.problems import ClauseRows, SafetyProblem, problems
+from anybound.spec.property import Property
+
+__all__ = ["Decision", "Search", "SearchReport", "SearchTask", "Settings", "Watch"]
+
+Vector = NDArray[np.float64]
+Watch = Callable[[Outcome], None]
+
+_OUT_OF_MEMORY = "out of memory; free some, or choose a method that needs less"
+ATTACK_SHARE = 0.1  # of the time, for the attack that comes first
+_TELL_EVERY = 0.05  # seconds, at least, between reports of the search
+_ROW_BYTES = 1 << 27  # of the dual variables that are bounded at once
+_CLEARANCE = 1e-4  # a float32 bound above this is worth no more steps
+_RELATIVE_CLEARANCE = 1e-5
+
+
+@dataclass(frozen=True, eq=False)
+class SearchTask:
+    """What the root bounds left open over one input set, and what there is to go on from.
+
+    `confirm` replays points `[N, inputs]` on the original model and returns the first witness.
+    `advance` takes rigorous lower bounds of clauses and the number of sub-problems so far: what it
+    was told is kept whatever happens next.
+    """
+
+    safety: SafetyProblem
+    bounds: Bounds
+    open: tuple[ClauseRows, ...]
+    budget: Budget
+    seed: int
+    confirm: Callable[[Vector], Witness | None]
+    advance: Callable[[Mapping[int, float], int], None]
+
+
+@dataclass(frozen=True, eq=False)
+class SearchReport:
+    """Rigorous lower bounds by clause, a confirmed witness, and why it ended if neither decides."""
+
+    lower: Mapping[int, float]
+    subproblems: int
+    witness: Witness | None = None
+    trace: Sequence[Progress] = ()
+    plan: Mapping[str, str] = field(default_factory=dict)
+    reason: str = ""
+
+
+class Search(Protocol):
+    """Decides open clauses by branch and bound."""
+
+    def __call__(self, task: SearchTask) -> SearchReport: ...
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to decide; frozen records all of them."""
+
+    method: Method[Any]
+    intermediate: IntermediateStrategy
+    attacks: tuple[Attack, ...]
+    search: Search | None = None
+    seed: int = 0
+
+    def plan(self) -> dict[str, str]:
+        """The choices by name."""
+        return {
+            "attacks": ", ".join(map(repr, self.attacks)) or "none",
+            "intermediate": repr(self.intermediate),
+            "method": repr(self.method),
+            "search": "none" if self.search is None else repr(self.search),
+            "seed": str(self.seed),
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class _Open:
+    """An input set with clauses that its root bounds do not close."""
+
+    safety: SafetyProblem
+    bounds: Bounds
+
+
+class Decision:
+    """One property on its way to a verdict. `outcome()` is right at any time."""
+
+    def __init__(
+        self,
+        network: Network,
+        prop: Property,
+        original: OriginalModel,
+        settings: Settings,
+        budget: Budget,
+        watch: Watch | None = None,
+    ) -> None:
+        self.network, self.original, self.settings = network, original, settings
+        # Where the set holds no number that the model can read, it grows by the nearest one:
+        # proof and witness have to be about the same set.
+        self.prop = prop.in_precision(original.dtype)
+        self.budget, self.watch = budget, watch
+        self.cpu_started = time.process_time()
+        count = len(self.prop.clauses)
+        self.lower, self.upper = np.full(count, -np.inf), np.full(count, np.inf)
+        self.phases: dict[str, float] = {}
+        self.plan = settings.plan() | {"clauses": str(count)}
+        self.witness: Witness | None = None
+        self.told = -np.inf
+        self.subproblems, self.trace = 0, list[Progress]()
+        self.interrupted, self.ended, self.reason = False, False, ""
+
+    def run(self) -> Outcome:
+        """All phases, as long as there is a need and time."""
+        try:
+            self._decide()
+        except KeyboardInterrupt:
+            self.interrupted = True
+        except MemoryError:
+            self.reason = _OUT_OF_MEMORY
+        except RuntimeError as error:  # how torch says it
+            if "allocate memory" not in str(error):
+                raise
+            self.reason = _OUT_OF_MEMORY
+        self.ended = True
+        return self.outcome()
+
+    @property
+    def verdict(self) -> Verdict:
+        if self.witness is not None:
+            return Verdict.VIOLATED
+        if bool((self.lower > 0).all()):
+            return Verdict.HOLDS
+        return (
+            Verdict.TIMEOUT if self.budget.left() <= 0 and not self.interrupted else Verdict.UNKNOWN
+        )
+
+    def outcome(self) -> Outcome:
+        """What is known now."""
+        verdict = self.verdict
+        bounds = zip(self.lower.tolist(), self.upper.tolist(), strict=True)
+        return Outcome(
+            verdict,
+            tuple(ClauseBounds(i, low, high) for i, (low, high) in enumerate(bounds)),
+            self.budget.elapsed(),
+            time.process_time() - self.cpu_started,
+            self.subproblems,
+            self.witness,
+            phases=dict(self.phases),
+            trace=tuple(self.trace),
+            plan=dict(self.plan),
+            reason=self._why(verdict),
+        )
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """Seconds spent in the block count for the phase; at its end the watcher is told."""
+        started = time.monotonic()
+        try:
+            yield
+        finally:
+            self.phases[name] = self.phases.get(name, 0.0) + time.monotonic() - started
+        self.tell()
+
+    def tell(self) -> None:
+        """Let the watcher know how far it is."""
+        self.told = time.monotonic()
+        if self.watch is not None:
+            self.watch(self.outcome())
+
+    def _decide(self) -> None:
+        groups = list(problems(self.network, self.prop))
+        self.plan["input sets"] = str(len(groups))
+        finder = WitnessFinder(self.prop, groups, self.original)
+        with self.phase("attack"):
+            self._attack(finder)
+        left = []
+        for index, safety in enumerate(groups):
+            if self._is_over():
+                return
+            found = self._bound(safety, self.budget.share(1 / (len(groups) - index)))
+            if found is not None:
+                left.append(found)
+        for index, group in enumerate(left):
+            if self._is_over():
+                return
+            self._search(group, finder, self.budget.share(1 / (len(left) - index)))
+
+    def _is_over(self) -> bool:
+        return self.interrupted or self.verdict is not Verdict.UNKNOWN
+
+    def _attack(self, finder: WitnessFinder) -> None:
+        if not self.settings.attacks:
+            return
+        generator = torch.Generator().manual_seed(self.settings.seed)
+        budget = self.budget.share(ATTACK_SHARE)
+        result = finder.run(self.settings.attacks, budget, generator)
+        self.witness = result.witness
+        self.upper = np.minimum(self.upper, result.upper)
+
+    def _bound(self, safety: SafetyProblem, budget: Budget) -> _Open | None:
+        """Bound the clauses over one input set; what is needed to go on if some stay open."""
+        problem = safety.problem
+        with self.phase("intermediate"):
+            strategy = self.settings.intermediate
+            bounds = strategy.bounds(problem.network, problem.domain, budget.share(0.5))
+        with self.phase("root"):
+            values = self._row_bounds(safety, bounds, budget)
+            for member in safety.clauses:
+                best = float(values[member.rows].max())
+                self.lower[member.clause] = max(self.lower[member.clause], best)
+        if all(self.lower[member.clause] > 0 for member in safety.clauses):
+            return None
+        return _Open(safety, bounds)
+
+    def _row_bounds(self, safety: SafetyProblem, bounds: Bounds, budget: Budget) -> Vector:
+        """The rigorous bound of every row of the objective, `[R]`."""
+        dual = Decomposition.between(safety.problem, bounds)
+        rows = torch.arange(dual.batch[1])
+        lower = np.full(len(rows), -np.inf)
+        parts = list(chunks(rows, 4 * max(1, dual.net.layout.total), _ROW_BYTES))
+        for index, part in enumerate(parts):
+            if self.interrupted:
+                break
+            task = Decomposition(safety.problem.select(part), dual.hull)
+            lower[part.numpy()] = self._ascend(task, budget.share(1 / (len(parts) - index)))
+        return lower
+
+    def _ascend(self, dual: Decomposition, budget: Budget) -> Vector:
+        """Search in float32, evaluate rigorously in float64."""
+        search = Decomposition.between(
+            dual.problem.to(torch.float32), dual.bounds.to(torch.float32)
+        )
+        constant = float(dual.problem.objective.constant.abs().max())
+        enough = _CLEARANCE + _RELATIVE_CLEARANCE * constant
+        found = maximise(search, self.settings.method, budget, stop_above=enough)
+        self.interrupted = self.interrupted or found.stopped is Stopped.INTERRUPTED
+        with torch.inference_mode():
+            bound: Vector = dual.rigorous(found.rho.to(dual.dtype))[0].numpy()
+        return bound
+
+    def _search(self, group: _Open, finder: WitnessFinder, budget: Budget) -> None:
+        """Hand what is open over one input set to the search, if there is one."""
+        if self.settings.search is None:
+            return
+        left = tuple(m for m in group.safety.clauses if not self.lower[m.clause] > 0)
+        task = SearchTask(
+            group.safety,
+            group.bounds,
+            left,
+            budget,
+            self.settings.seed,
+            lambda points: _first_witness(finder, points),
+            self._advance,
+        )
+        with self.phase("search"):
+            before = self.subproblems
+            report = self.settings.search(task)
+            self._advance(report.lower, report.subproblems)
+            self.subproblems = before + report.subproblems
+            self.witness = report.witness
+            self.trace += report.trace
+            self.plan |= report.plan
+            self.reason = report.reason or self.reason
+
+    def _advance(self, lower: Mapping[int, float], subproblems: int) -> None:
+        """Keep the better bounds; NaN is none."""
+        for clause, bound in lower.items():
+            self.lower[clause] = np.fmax(self.lower[clause], bound)
+        self.subproblems = max(self.subproblems, subproblems)
+        if time.monotonic() - self.told >= _TELL_EVERY:
+            self.tell()
+
+    def _why(self, verdict: Verdict) -> str:
+        if verdict in (Verdict.HOLDS, Verdict.VIOLATED) or not self.ended:
+            return ""
+        if self.interrupted:
+            return "interrupted"
+        if verdict is Verdict.TIMEOUT:
+            return "the time is spent"
+        return self.reason or "the bounds of the root do not decide it, and there is no search"
+
+
+def _first_witness(finder: WitnessFinder, points: Vector) -> Witness | None:
+    found = (finder.confirm(np.asarray(point, dtype=np.float64)) for point in points)
+    return next((witness for witness in found if witness is not None), None)

@@ -1,0 +1,103 @@
+"""A job is a call by name; however it ends, there is one record of how.
+
+    target(report, **arguments) -> record        report(record): the best known so far
+
+Records are plain data, so that whoever starts jobs needs to load nothing of what they use.
+"""
+
+from __future__ import annotations
+
+import importlib
+import time
+import traceback
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, NoReturn
+
+from anybound import errors
+from anybound.errors import AnyboundError
+
+__all__ = ["Ending", "Finished", "Job", "Report", "execute"]
+
+Record = Mapping[str, Any]  # Any: plain JSON data
+Report = Callable[[Record], None]
+
+
+class Ending(Enum):
+    """How a job ended."""
+
+    DONE = "done"
+    REFUSED = "its input cannot be used"
+    CRASHED = "it crashed"
+    TIMEOUT = "it was stopped at its time limit"
+    MEMORY = "it was stopped at its memory limit"
+    INTERRUPTED = "it was interrupted"
+
+
+@dataclass(frozen=True)
+class Job:
+    """`target` is "module:function", `arguments` can be pickled. `key` is the caller's.
+
+    After `seconds` the job is killed; they count from `started` (`time.monotonic()`), or from when
+    the process is up. `memory` bounds its resident bytes.
+    """
+
+    target: str
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    key: Any = None
+    seconds: float | None = None
+    started: float | None = None
+    memory: int | None = None
+
+
+@dataclass(frozen=True)
+class Finished:
+    """How a job ended: its record or the last it reported, and a message if it did not end well."""
+
+    job: Job
+    ending: Ending
+    record: Record | None
+    seconds: float
+    cpu_seconds: float
+    message: str = ""
+    error: str = ""  # the name of the error's class in `anybound.errors`
+    traceback: str = ""
+
+    def reraise(self) -> NoReturn:
+        """The error that refused the job, as it was raised."""
+        kind = getattr(errors, self.error, AnyboundError)
+        raise kind(self.message)
+
+
+def execute(job: Job, report: Report) -> Finished:
+    """Run a job here and now."""
+    started, cpu = time.monotonic(), time.process_time()
+    last: list[Record] = []
+
+    def remember(record: Record) -> None:
+        last[:] = [record]
+        report(record)
+
+    def finished(ending: Ending, **fields: Any) -> Finished:
+        record = fields.pop("record", last[0] if last else None)
+        seconds, used = time.monotonic() - started, time.process_time() - cpu
+        return Finished(job, ending, record, seconds, used, **fields)
+
+    try:
+        record = _function(job.target)(remember, **job.arguments)
+    except AnyboundError as error:
+        kind = type(error).__name__
+        return finished(Ending.REFUSED, message=str(error), error=kind)
+    # The border of a job: whatever it dies of is recorded, and others go on.
+    except Exception as error:  # noqa: BLE001
+        trace = "".join(traceback.format_exception(error))
+        message = f"{type(error).__name__}: {error}"
+        return finished(Ending.CRASHED, message=message, traceback=trace)
+    return finished(Ending.DONE, record=record)
+
+
+def _function(target: str) -> Callable[..., Record]:
+    module, _, name = target.partition(":")
+    function: Callable[..., Record] = getattr(importlib.import_module(module), name)
+    return function

@@ -1,0 +1,66 @@
+"""What runs in a job's own process.
+
+SIGINT and SIGTERM are the parent's business: it interrupts this process by `INTERRUPT`, once, and
+kills it when it has to. When the parent is gone, however it died, so is this process. What libraries
+print goes to standard error, as standard output belongs to the parent's result.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import threading
+import time
+from multiprocessing.connection import Connection
+from typing import NamedTuple
+
+from anybound.runtime.job import Finished, Job, Record, execute
+
+__all__ = ["INTERRUPT", "Hello", "Progress", "serve"]
+
+INTERRUPT: int | None = getattr(signal, "SIGUSR1", None)  # None: there is only killing
+
+
+class Hello(NamedTuple):
+    """The process is up."""
+
+    started: float
+
+
+class Progress(NamedTuple):
+    """The job has reported."""
+
+    record: Record
+
+
+def serve(connection: Connection, inherited: Connection | None, job: Job) -> None:
+    """Run the job and send what happens. `inherited` is the parent's end, if a fork copied it."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+    if INTERRUPT is not None:
+        signal.signal(INTERRUPT, _interrupted)
+    if inherited is not None:
+        inherited.close()
+    with contextlib.suppress(OSError):  # there may be no standard error
+        os.dup2(2, 1)
+    threading.Thread(target=_follow, args=(connection,), daemon=True).start()
+    # Either the parent has lost interest, or it wants an end.
+    with contextlib.suppress(BrokenPipeError, KeyboardInterrupt):
+        connection.send(Hello(time.monotonic()))
+        connection.send(execute(job, lambda record: connection.send(Progress(record))))
+
+
+def _interrupted(number: int, _: object) -> None:
+    signal.signal(number, signal.SIG_IGN)
+    raise KeyboardInterrupt
+
+
+def _follow(connection: Connection) -> None:
+    """End with the parent: it never sends anything, so that there is only its end to read."""
+    with contextlib.suppress(EOFError, OSError):
+        connection.recv()
+    os._exit(1)
+
+
+Message = Hello | Progress | Finished
