@@ -142,6 +142,23 @@ def case(
     return Case(network, domain, wide, draw.normal(rows, *network.output_shape))
 
 
+def triangle(*, lower: float, upper: float, first: float, second: float) -> Case:
+    """x ↦ second·max(first·x, 0) on a box on which first·x has the bounds given."""
+    weight = torch.ones(1, 1, dtype=torch.float64)
+    nodes = (
+        Node((1,)),
+        Node((1,), (Edge(0, Dense.of(first * weight)),), ReLU()),
+        Node((1,), (Edge(1, Dense.of(second * weight)),)),
+    )
+    network = Network(nodes)
+    box = Box((lower / first) * weight[None], (upper / first) * weight[None])
+    exact = [
+        Layers(network.layout, torch.full((1, 1, 1), v, dtype=torch.float64))
+        for v in (lower, upper)
+    ]
+    return Case(network, box, Bounds(*exact), weight)
+
+
 def random_network(
     draw: Draw, activations: Sequence[str], *, images: bool = True, chain: bool = False
 ) -> Network:
