@@ -4,8 +4,8 @@
        → y = replay(x) on the original model
        → a witness if (x, y) lies in the unsafe set, in exact arithmetic and without tolerance
 
-Attacks are streams that take turns, each getting the same time. Nothing they do can produce a false
-witness.
+Attacks are streams that take turns, each getting the same number of points, so that a seed decides
+what is found. Nothing they do can produce a false witness.
 """
 
 from __future__ import annotations
@@ -110,15 +110,14 @@ class WitnessFinder:
         fronts = [_Front(margins) for margins in self._margins]
         streams = _streams(fronts, attacks, generator, starts)
         while streams and witness is None and not budget.is_spent():
-            stream = min(streams, key=lambda s: s.seconds)
-            begin = clock.elapsed()
+            stream = min(streams, key=lambda s: s.tries)
             tried = next(stream.points, None)
             if tried is None:
                 streams.remove(stream)
                 continue
+            stream.tries += tried.margins.numel()
             tries += tried.margins.numel()
             witness = self._first_confirmed(stream.front, stream.problem, tried)
-            stream.seconds += clock.elapsed() - begin
         return AttackResult(witness, self._upper(fronts), clock.elapsed(), tries)
 
     @cached_property
@@ -191,12 +190,12 @@ class _Front:
 
 @dataclass
 class _Stream:
-    """One attack on one input set, and the time it has had."""
+    """One attack on one input set, and how many points it has tried."""
 
     front: _Front
     problem: int
     points: Iterator[Tried]
-    seconds: float = 0.0
+    tries: int = 0
 
 
 def _streams(

@@ -28,7 +28,7 @@ class Minimiser(Attack):
 
     def run(self, margins: Margins, starts: Tensor, generator: torch.Generator) -> Iterator[Tried]:
         del generator
-        for some in starts.split(margins.room_for(max(1, starts.shape[1])), dim=1):
+        for some in torch.split(starts, margins.room_for(max(1, starts.shape[1])), dim=1):
             if some.shape[1]:
                 x = margins.project(some)
                 step = torch.full((), self.step, dtype=x.dtype)

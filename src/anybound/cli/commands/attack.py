@@ -1,0 +1,110 @@
+"""`anybound attack NET PROP`: only look for a witness."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from typing import TYPE_CHECKING
+
+from anybound.cli.command import Command, Example
+from anybound.cli.output import Output, Record
+from anybound.cli.parser import Parser, number, seconds
+from anybound.cli.text import plural
+from anybound.errors import InvalidConfig
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from anybound.budget import Budget
+    from anybound.search.witness import AttackResult
+
+__all__ = ["COMMAND"]
+
+_SHOWN = 12  # numbers of a witness's input that people are shown
+
+
+def _configure(parser: Parser) -> None:
+    parser.add_argument("network", metavar="NET", help="the network, .onnx or .onnx.gz")
+    parser.add_argument("property", metavar="PROP", help="the property, .vnnlib or .vnnlib.gz")
+    parser.add_argument(
+        "--timeout", metavar="S", type=seconds, default=60.0, help="seconds, at most (default: 60)"
+    )
+    parser.add_argument(
+        "--seed", metavar="N", type=number, default=0.0, help="of the random starts (default: 0)"
+    )
+
+
+def _run(options: Namespace, output: Output) -> int:
+    seed = int(options.seed)
+    if seed != options.seed or not 0 <= seed < 2**63:
+        raise InvalidConfig(f"--seed is {options.seed:g}; expected a whole number >= 0")
+    from anybound.budget import Budget
+
+    budget = Budget(options.timeout)
+    result = _attack(options.network, options.property, budget, seed)
+    output.result(_record(result, budget.elapsed()), lambda: _view(result))
+    return 0
+
+
+def _attack(network: str, prop: str, budget: Budget, seed: int) -> AttackResult:
+    import torch
+
+    from anybound.io.onnx_reader import read_onnx
+    from anybound.io.replay import Replay
+    from anybound.io.vnnlib import read_vnnlib
+    from anybound.search.portfolio import THOROUGH
+    from anybound.search.witness import find_witness
+    from anybound.spec.problems import problems
+
+    unsafe = read_vnnlib(prop)
+    safety = list(problems(read_onnx(network).network, unsafe))
+    generator = torch.Generator().manual_seed(seed)
+    return find_witness(unsafe, safety, Replay.of(network), THOROUGH, budget, generator)
+
+
+def _record(result: AttackResult, elapsed: float) -> Record:
+    found = result.witness
+    witness: Record | None = None
+    if found is not None:
+        witness = {
+            "input": found.input.tolist(),
+            "output": found.output.tolist(),
+            "clause": found.clause,
+        }
+    return {
+        "witness": witness,
+        "upper": result.upper.tolist(),
+        "tries": result.tries,
+        "seconds": elapsed,
+    }
+
+
+def _view(result: AttackResult) -> list[RenderableType]:
+    cost = f"{plural(result.tries, 'point')} in {result.seconds:.2f} s"
+    found = result.witness
+    if found is None and result.tries == 0:
+        return ["no witness found: no time was left to look for one; give more --timeout"]
+    if found is None:
+        closest = float(result.upper.min())
+        return [f"no witness found; the smallest margin of {cost} is {closest:.6g}"]
+    shown = ", ".join(f"{x:.9g}" for x in found.input[:_SHOWN])
+    more = ", …" if found.input.size > _SHOWN else ""
+    return [
+        f"violated: clause {found.clause}, found after {cost}",
+        f"  input: {shown}{more}",
+        f"  output of the original model: {', '.join(f'{y:.9g}' for y in found.output[:_SHOWN])}",
+    ]
+
+
+COMMAND = Command(
+    name="attack",
+    summary="look for an input that violates a property",
+    examples=(
+        Example("anybound attack network.onnx property.vnnlib", "for a minute at most"),
+        Example(
+            "anybound attack network.onnx property.vnnlib --timeout 5 --seed 1 --json",
+            "the whole witness for a script",
+        ),
+    ),
+    configure=_configure,
+    run=_run,
+)
