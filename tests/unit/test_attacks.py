@@ -355,15 +355,16 @@ def test_conjunctions_need_all_rows() -> None:
 
 
 def test_the_seed_decides() -> None:
-    prop = read_vnnlib(DATA / "properties" / "digits_residual_image5_eps0.06.vnnlib")
-
-    def found(seed: int) -> np.ndarray:
-        witness = attack(RESIDUAL, prop, seed=seed).witness
-        assert witness is not None
-        return witness.input
-
-    assert np.array_equal(found(1), found(1))
-    assert not np.array_equal(found(1), found(2))
+    violated = read_vnnlib(DATA / "properties" / "digits_residual_image5_eps0.06.vnnlib")
+    first, second = (attack(RESIDUAL, violated, seed=1) for _ in range(2))
+    assert first.witness is not None
+    assert second.witness is not None
+    assert np.array_equal(first.witness.input, second.witness.input)
+    assert first.tries == second.tries
+    holds = read_vnnlib(DATA / "properties" / "digits_residual_image5_eps0.02.vnnlib")
+    uppers = [attack(RESIDUAL, holds, attacks=SMALL, seed=seed).upper for seed in (1, 1, 2)]
+    assert np.array_equal(uppers[0], uppers[1])
+    assert not np.array_equal(uppers[0], uppers[2])
 
 
 def test_a_spent_budget_ends_it_at_once() -> None:
