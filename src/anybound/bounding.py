@@ -32,11 +32,13 @@ from anybound.bound.methods.slopes import Slopes
 from anybound.budget import Budget
 from anybound.errors import InvalidConfig, InvalidInput
 from anybound.layers import Layers
+from anybound.model.domains.box import Box
 from anybound.model.domains.domain import Domain
 from anybound.model.network import Network
 from anybound.registry import INTERMEDIATES, METHODS
 from anybound.spec.problem import Objective, Problem
 
+DomainLike = Domain | tuple[ArrayLike | Tensor, ArrayLike | Tensor]
 MethodLike = str | Method[Any]
 IntermediateLike = str | IntermediateStrategy | Bounds
 
@@ -90,7 +92,7 @@ class BoundsResult:
 @torch.no_grad()
 def bounds(  # noqa: PLR0913
     network: Network,
-    domain: Domain,
+    domain: DomainLike,
     rows: ArrayLike | Tensor | None = None,
     *,
     layer: int | None = None,
@@ -105,14 +107,15 @@ def bounds(  # noqa: PLR0913
     """Bound `rows @ ẑ` of the output, or of hidden layer `layer`'s pre-activation, over the input
     set.
 
-    `rows` is `[R, outputs]` (or `[R, *shape]`); by default every output is bounded. `method` is a
-    record such as `Proximal(iterations=400)` or its text, `"proximal(iterations=400)"`;
-    `intermediate` a strategy, its text, or bounds computed before. `timeout` is in seconds;
-    `iterations` limits those of the method. The call can be interrupted at any time and returns
-    the best bounds so far. Continued from a `warm` result, they are at least as good as what its ρ
-    proves."""
+    `domain` is an input set, or a pair of arrays (lower, upper): a box. `rows` is `[R, outputs]` (or
+    `[R, *shape]`); by default every output is bounded. `method` is a record such as
+    `Proximal(iterations=400)` or its text, `"proximal(iterations=400)"`; `intermediate` a strategy, its
+    text, or bounds computed before. `timeout` is in seconds; `iterations` limits those of the method.
+    The call can be interrupted at any time and returns the best bounds so far. Continued from a `warm`
+    result, they are at least as good as what its ρ proves."""
     method = METHODS.parse(method) if isinstance(method, str) else method
     budget = _budget(timeout, iterations)
+    domain = _box(network, *domain) if isinstance(domain, tuple) else domain
     target, region = _exact(_target(network, layer)), _region(network, domain)
     coefficients = _rows(target, rows)
     if warm is not None and isinstance(intermediate, Auto):
@@ -229,6 +232,18 @@ def _region(network: Network, domain: Domain) -> Domain:
     return domain.to(torch.float64)
 
 
+def _box(network: Network, lower: ArrayLike | Tensor, upper: ArrayLike | Tensor) -> Box:
+    """The box between two arrays of the input's shape, flat or not."""
+    corners = [_numbers(corner) for corner in (lower, upper)]
+    for name, corner in zip(("lower", "upper"), corners, strict=True):
+        if corner.numel() != network.input_size:
+            raise InvalidInput(
+                f"the box's {name} border has shape {tuple(corner.shape)}; expected "
+                f"{tuple(network.input_shape)}, one number for each input"
+            )
+    return Box(*(corner.reshape(1, 1, *network.input_shape) for corner in corners))
+
+
 def _rows(network: Network, rows: ArrayLike | Tensor | None) -> Tensor:
     """`[R, *output_shape]`, float64."""
     shape, size = network.output_shape, network.output_size
@@ -253,7 +268,7 @@ def _numbers(rows: ArrayLike | Tensor) -> Tensor:
     if isinstance(rows, Tensor):
         return rows.detach().to(torch.float64)
     try:
-        return torch.as_tensor(np.asarray(rows, dtype=np.float64))
+        return torch.tensor(np.asarray(rows, dtype=np.float64))
     except (TypeError, ValueError):
         raise InvalidInput("rows are not an array of numbers; expected [R, outputs]") from None
 
@@ -262,7 +277,14 @@ def _inherited(
     warm: BoundsResult, network: Network, domain: Domain, otherwise: IntermediateStrategy
 ) -> IntermediateLike:
     """The intermediate bounds of a warm start, which hold for its own network and input set only."""
-    same = warm.network is network and warm.domain is domain
+    old = warm.domain
+    same_box = (
+        isinstance(old, Box)
+        and isinstance(domain, Box)
+        and torch.equal(old.lower, domain.lower)
+        and torch.equal(old.upper, domain.upper)
+    )
+    same = warm.network is network and (old is domain or same_box)
     return warm.intermediate if same else otherwise
 
 
