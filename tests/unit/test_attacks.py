@@ -202,6 +202,25 @@ def test_a_lying_attack_cannot_make_a_witness() -> None:
     assert (result.upper > 0).all()
 
 
+@dataclass(frozen=True)
+class Overflowing(Attack):
+    """Nothing but NaN, then the middle of the set."""
+
+    def run(self, margins: Margins, starts: Tensor, generator: torch.Generator) -> Iterator[Tried]:
+        x = margins.center().expand(margins.clauses, 1, *margins.network.input_shape)
+        yield Tried(x, torch.full((margins.clauses, 1), torch.nan))
+        yield Tried(x, margins.values(x))
+
+
+def test_nan_is_neither_a_witness_nor_in_the_way_of_one() -> None:
+    prop = read_vnnlib(DATA / "properties" / "digits_residual_image5_eps0.02.vnnlib")
+    replay = Recorder(RESIDUAL)
+    result = attack(RESIDUAL, prop, replay, attacks=(Overflowing(),))
+    assert not replay.points
+    assert (result.upper > 0).all()
+    assert np.isfinite(result.upper).all()
+
+
 # Points stay in the set
 
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from anybound.cli.command import Command
-from anybound.cli.commands import bounds, completion, demo, inspect, methods, verify
+from anybound.cli.commands import attack, bounds, completion, demo, inspect, methods, verify
 from anybound.cli.output import Output
 from anybound.cli.parser import Parser, positive_int
 from anybound.cli.versions import versions
@@ -28,6 +28,7 @@ COMMANDS: tuple[Command, ...] = (
     inspect.COMMAND,
     verify.COMMAND,
     bounds.COMMAND,
+    attack.COMMAND,
     methods.COMMAND,
     demo.COMMAND,
     completion.COMMAND,
