@@ -30,7 +30,7 @@ from anybound.outcome import Outcome
 from anybound.planning import PlannedSearch
 from anybound.registry import INTERMEDIATES, METHODS
 from anybound.search.attack import Attack
-from anybound.search.attacks.pgd import PGD
+from anybound.search.portfolio import QUICK
 from anybound.search.witness import OriginalModel
 from anybound.spec.problems import check_sizes
 from anybound.spec.property import Property
@@ -39,7 +39,6 @@ from anybound.threads import at_most
 __all__ = ["NormalForm", "verify", "verify_job"]
 
 _SEARCH = PlannedSearch()
-QUICK_ATTACKS = (PGD(restarts=8, steps=20, decay=0.85, rounds=1),)
 
 
 def verify(  # noqa: PLR0913  (the one call for everything; all but two arguments are options)
@@ -49,7 +48,7 @@ def verify(  # noqa: PLR0913  (the one call for everything; all but two argument
     timeout: float | None = None,
     method: str | Method[Any] = "crown",
     intermediate: str | IntermediateStrategy = "auto",
-    attacks: Sequence[Attack] = QUICK_ATTACKS,
+    attacks: Sequence[Attack] = QUICK,
     search: Search | None = _SEARCH,
     seed: int = 0,
     threads: int | None = None,
@@ -61,7 +60,8 @@ def verify(  # noqa: PLR0913  (the one call for everything; all but two argument
 
     The time counts from `started`, a value of `time.monotonic()`, or from the call. `watch` is told
     what is known so far after each phase. `method`, `intermediate` are records or their texts, such
-    as "proximal(iterations=50)". A network that is not a file is itself the model that witnesses
+    as "proximal(iterations=50)"; `search` decides what the bounds of the root leave open, None
+    leaves it open. A network that is not a file is itself the model that witnesses
     are replayed on, in float64. `memory` bounds the working memory, in bytes.
     """
     begun = time.monotonic() if started is None else started
@@ -86,9 +86,14 @@ def verify(  # noqa: PLR0913  (the one call for everything; all but two argument
         return decision.run()
 
 
-def verify_job(report: Callable[[Record], None], **options: Any) -> Record:
-    """`verify` as a job: records instead of outcomes, and what is known so far now and then."""
-    outcome = verify(watch=lambda known: report(outcome_record(known)), **options)
+def verify_job(report: Callable[[Record], None], *, complete: bool, **options: Any) -> Record:
+    """`verify` as a job: records instead of outcomes; without search if not `complete`."""
+    chosen = {name: value for name, value in options.items() if value is not None}
+
+    def watch(known: Outcome) -> None:
+        report(outcome_record(known))
+
+    outcome = verify(watch=watch, search=_SEARCH if complete else None, **chosen)
     return outcome_record(outcome)
 
 

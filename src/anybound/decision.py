@@ -15,7 +15,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -26,6 +26,7 @@ from anybound.bound.bounds import Bounds
 from anybound.bound.decomposition import Decomposition
 from anybound.bound.intermediates.strategy import IntermediateStrategy, chunks
 from anybound.bound.method import Method, Stopped, maximise
+from anybound.bound.methods.crown import Crown
 from anybound.budget import Budget
 from anybound.model.network import Network
 from anybound.outcome import ClauseBounds, Outcome, Progress, Verdict, Witness
@@ -40,6 +41,8 @@ Vector = NDArray[np.float64]
 Watch = Callable[[Outcome], None]
 
 _OUT_OF_MEMORY = "out of memory; free some, or choose a method that needs less"
+RESERVE = 0.2  # seconds, kept for the rigorous evaluation of what was found by then
+ROOT_SHARE = 0.5  # of the time that is left then, for a method that takes long
 ATTACK_SHARE = 0.1  # of the time, for the attack that comes first
 _TELL_EVERY = 0.05  # seconds, at least, between reports of the search
 _ROW_BYTES = 1 << 27  # of the dual variables that are bounded at once
@@ -129,6 +132,7 @@ class Decision:
         # proof and witness have to be about the same set.
         self.prop = prop.in_precision(original.dtype)
         self.budget, self.watch = budget, watch
+        self.work = budget if budget.seconds is None else _shorter(budget, budget.seconds)
         self.cpu_started = time.process_time()
         count = len(self.prop.clauses)
         self.lower, self.upper = np.full(count, -np.inf), np.full(count, np.inf)
@@ -160,9 +164,8 @@ class Decision:
             return Verdict.VIOLATED
         if bool((self.lower > 0).all()):
             return Verdict.HOLDS
-        return (
-            Verdict.TIMEOUT if self.budget.left() <= 0 and not self.interrupted else Verdict.UNKNOWN
-        )
+        late = self.work.left() <= 0 and not self.interrupted
+        return Verdict.TIMEOUT if late else Verdict.UNKNOWN
 
     def outcome(self) -> Outcome:
         """What is known now."""
@@ -207,13 +210,13 @@ class Decision:
         for index, safety in enumerate(groups):
             if self._is_over():
                 return
-            found = self._bound(safety, self.budget.share(1 / (len(groups) - index)))
+            found = self._bound(safety, self.work.share(1 / (len(groups) - index)))
             if found is not None:
                 left.append(found)
         for index, group in enumerate(left):
             if self._is_over():
                 return
-            self._search(group, finder, self.budget.share(1 / (len(left) - index)))
+            self._search(group, finder, self.work.share(1 / (len(left) - index)))
 
     def _is_over(self) -> bool:
         return self.interrupted or self.verdict is not Verdict.UNKNOWN
@@ -222,7 +225,7 @@ class Decision:
         if not self.settings.attacks:
             return
         generator = torch.Generator().manual_seed(self.settings.seed)
-        budget = self.budget.share(ATTACK_SHARE)
+        budget = self.work.share(ATTACK_SHARE)
         result = finder.run(self.settings.attacks, budget, generator)
         self.witness = result.witness
         self.upper = np.minimum(self.upper, result.upper)
@@ -234,35 +237,53 @@ class Decision:
             strategy = self.settings.intermediate
             bounds = strategy.bounds(problem.network, problem.domain, budget.share(0.5))
         with self.phase("root"):
-            values = self._row_bounds(safety, bounds, budget)
-            for member in safety.clauses:
-                best = float(values[member.rows].max())
-                self.lower[member.clause] = max(self.lower[member.clause], best)
-        if all(self.lower[member.clause] > 0 for member in safety.clauses):
-            return None
-        return _Open(safety, bounds)
+            share = 1.0 if self.settings.search is None else ROOT_SHARE
+            self._bound_rows(safety, bounds, budget.share(share))
+        return None if self._is_closed(safety.clauses) else _Open(safety, bounds)
 
-    def _row_bounds(self, safety: SafetyProblem, bounds: Bounds, budget: Budget) -> Vector:
-        """The rigorous bound of every row of the objective, `[R]`."""
+    def _is_closed(self, clauses: Sequence[ClauseRows]) -> bool:
+        return all(self.lower[member.clause] > 0 for member in clauses)
+
+    def _bound_rows(self, safety: SafetyProblem, bounds: Bounds, budget: Budget) -> None:
+        """Bound the rows of all clauses; with a method that takes long, after CROWN's sweep."""
         dual = Decomposition.between(safety.problem, bounds)
-        rows = torch.arange(dual.batch[1])
-        lower = np.full(len(rows), -np.inf)
+        methods: list[Method[Any]] = [self.settings.method]
+        if self.settings.method.steps(dual) > 0:
+            methods.insert(0, Crown())
+        for method in methods:
+            left = [member for member in safety.clauses if not self._is_closed([member])]
+            if left and not self.interrupted:
+                self._bound_clauses(dual, left, method, budget)
+                self.tell()
+
+    def _bound_clauses(
+        self,
+        dual: Decomposition,
+        clauses: Sequence[ClauseRows],
+        method: Method[Any],
+        budget: Budget,
+    ) -> None:
+        rows = torch.cat([torch.arange(m.rows.start, m.rows.stop) for m in clauses])
+        lower = np.full(dual.batch[1], -np.inf)
         parts = list(chunks(rows, 4 * max(1, dual.net.layout.total), _ROW_BYTES))
         for index, part in enumerate(parts):
+            task = Decomposition(dual.problem.select(part), dual.hull)
+            share = budget.share(1 / (len(parts) - index))
+            lower[part.numpy()] = self._ascend(task, method, share)
             if self.interrupted:
                 break
-            task = Decomposition(safety.problem.select(part), dual.hull)
-            lower[part.numpy()] = self._ascend(task, budget.share(1 / (len(parts) - index)))
-        return lower
+        for member in clauses:
+            best = float(lower[member.rows].max())
+            self.lower[member.clause] = max(self.lower[member.clause], best)
 
-    def _ascend(self, dual: Decomposition, budget: Budget) -> Vector:
+    def _ascend(self, dual: Decomposition, method: Method[Any], budget: Budget) -> Vector:
         """Search in float32, evaluate rigorously in float64."""
         search = Decomposition.between(
             dual.problem.to(torch.float32), dual.bounds.to(torch.float32)
         )
         constant = float(dual.problem.objective.constant.abs().max())
         enough = _CLEARANCE + _RELATIVE_CLEARANCE * constant
-        found = maximise(search, self.settings.method, budget, stop_above=enough)
+        found = maximise(search, method, budget, stop_above=enough)
         self.interrupted = self.interrupted or found.stopped is Stopped.INTERRUPTED
         with torch.inference_mode():
             bound: Vector = dual.rigorous(found.rho.to(dual.dtype))[0].numpy()
@@ -308,6 +329,11 @@ class Decision:
         if verdict is Verdict.TIMEOUT:
             return "the time is spent"
         return self.reason or "the bounds of the root do not decide it, and there is no search"
+
+
+def _shorter(budget: Budget, seconds: float) -> Budget:
+    """What is left of the budget when the last rigorous evaluation has got its time."""
+    return replace(budget, seconds=seconds - min(RESERVE, 0.1 * seconds))
 
 
 def _first_witness(finder: WitnessFinder, points: Vector) -> Witness | None:

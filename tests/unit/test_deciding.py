@@ -80,7 +80,7 @@ def bundled() -> list[tuple[str, str, str]]:
 
 @pytest.mark.parametrize(("net", "prop", "expected"), bundled(), ids=lambda text: Path(text).stem)
 def test_bundled_properties(net: str, prop: str, expected: str) -> None:
-    outcome = verify(DATA / net, DATA / prop, timeout=20, method="crown", intermediate="crown")
+    outcome = verify(DATA / net, DATA / prop, timeout=20)
     assert outcome.verdict is not (Verdict.VIOLATED if expected == "unsat" else Verdict.HOLDS)
     assert (outcome.witness is not None) == (outcome.verdict is Verdict.VIOLATED)
     if expected == "sat":
@@ -126,7 +126,7 @@ def test_a_set_that_is_only_touched_is_not_proved(tmp_path: Path) -> None:
     assert closed.verdict is Verdict.VIOLATED
     assert closed.witness is not None
     assert closed.witness.output == 0
-    strict = verify(net, unsafe(box(-1, 1), linear([[1.0]], [0.0], strict=True)), timeout=5)
+    strict = verify(net, unsafe(box(-1, 1), linear([[1.0]], [0.0], strict=True)), search=None)
     assert strict.verdict is Verdict.UNKNOWN
     assert strict.clauses[0].lower <= 0
 
@@ -150,7 +150,7 @@ def test_clauses_of_several_rows_and_several_input_sets(tmp_path: Path) -> None:
     assert verify(net, far).verdict is Verdict.HOLDS  # by the first row alone
     # y_0 <= -0.5 and y_1 <= -0.5 never meet, but each is met somewhere
     turns = unsafe(box(-1, 1), all_of(linear([[1, 0]], [-0.5]), linear([[0, 1]], [-0.5])))
-    outcome = verify(net, far | turns, timeout=5)
+    outcome = verify(net, far | turns, search=None)
     assert outcome.verdict is Verdict.UNKNOWN
     assert [clause.lower > 0 for clause in outcome.clauses] == [True, False]
     assert outcome.clauses[1].upper == pytest.approx(0.5, abs=0.05)
@@ -258,7 +258,7 @@ class Broken(BestOfIntervalAndCrown):
 )
 def test_what_is_known_survives_a_fault(error: BaseException, reason: str, tmp_path: Path) -> None:
     prop = unsafe(box(-1, 1), linear([[1.0]], [-0.25]))
-    outcome = verify(saved(HINGE, tmp_path), prop, intermediate=Broken(error), timeout=60)
+    outcome = verify(saved(HINGE, tmp_path), prop, intermediate=Broken(error))
     assert outcome.verdict is Verdict.UNKNOWN
     assert outcome.reason.startswith(reason)
     assert outcome.clauses[0].upper == pytest.approx(0.25, abs=1e-3)
@@ -281,7 +281,7 @@ class NaNs(Crown):
 
 def test_nan_proves_nothing(tmp_path: Path) -> None:
     prop = unsafe(box(-1, 1), linear([[1.0]], [0.5], strict=True))
-    outcome = verify(saved(HINGE, tmp_path), prop, method=NaNs(), attacks=())
+    outcome = verify(saved(HINGE, tmp_path), prop, method=NaNs(), attacks=(), search=None)
     assert outcome.verdict is Verdict.UNKNOWN
     assert not outcome.clauses[0].lower > 0
 
@@ -300,7 +300,7 @@ def test_the_timeout_is_kept(tmp_path: Path) -> None:
     prop = DATA / "properties" / "digits_residual_image5_eps0.06.vnnlib"
     started = time.monotonic()
     endless = "supergradient(iterations=1000000)"
-    outcome = verify(net, prop, timeout=1.5, method=endless, attacks=(Endless(),))
+    outcome = verify(net, prop, timeout=1.5, method=endless, attacks=(Endless(),), search=None)
     assert time.monotonic() - started < 2.0
     assert outcome.verdict is Verdict.TIMEOUT
     assert outcome.reason == "the time is spent"

@@ -57,13 +57,17 @@ _REASONS = MappingProxyType(
 def add_deciding_options(parser: Parser) -> None:
     """How to decide."""
     parser.add_argument(
-        "--method", metavar="M", default="slopes", help="see 'anybound methods' (default: slopes)"
+        "--method",
+        metavar="M",
+        help="of the root's bounds; see 'anybound methods' (default: crown)",
     )
     parser.add_argument(
         "--intermediate",
         metavar="M",
-        default="iterative",
-        help="how hidden layers are bounded; see 'anybound methods' (default: iterative)",
+        help="how hidden layers are bounded; see 'anybound methods' (default: auto)",
+    )
+    parser.add_argument(
+        "--no-search", action="store_true", help="leave open what the bounds of the root leave open"
     )
     parser.add_argument("--seed", metavar="N", type=int, default=0, help="of all that is random")
     parser.add_argument(
@@ -74,7 +78,8 @@ def add_deciding_options(parser: Parser) -> None:
 def deciding_arguments(options: Namespace) -> dict[str, Any]:
     """The options as arguments of `anybound.verify`."""
     names = ("method", "intermediate", "seed", "memory", "threads")
-    return {name: getattr(options, name) for name in names}
+    chosen = {name: getattr(options, name) for name in names}
+    return {**chosen, "complete": not options.no_search}
 
 
 def completed(finished: Finished, record: Record) -> Record:
