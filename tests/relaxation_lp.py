@@ -9,6 +9,8 @@ with x_v the ends and the bends of a piecewise linear σ (exact), a fine grid fo
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -53,6 +55,7 @@ def optimum(case: Case, d: int, r: int) -> float:
     return float(solved.fun) + constant
 
 
+@cache
 def optima(case: Case) -> torch.Tensor:
     """`[D, R]`."""
     d, r = case.dual.batch

@@ -21,8 +21,9 @@ from torch import Tensor
 from anybound.bound.backward import Start, crown_slopes, propagate
 from anybound.bound.decomposition import Decomposition
 from anybound.bound.hull import Slopes as Lines
+from anybound.bound.lp_solver import Solution
 from anybound.bound.method import DualResult, Method, Proposal, Stopped, maximise
-from anybound.bound.methods.lp import LP
+from anybound.bound.methods.lp import LP, LPState
 from anybound.bound.methods.proximal import (
     Proximal,
     ProximalState,
@@ -677,3 +678,49 @@ def test_crown_is_the_start_of_slopes() -> None:
         assert torch.equal(
             start.rho.data, propagate(one.dual, crown_slopes(one.dual.hull)).rho.data
         )
+
+
+# ---- linear programs --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("algorithm", ["interior_point", "dual_simplex"])
+@pytest.mark.parametrize("seconds", [1e-9, 0.005, 0.02])
+def test_an_interrupted_solver_still_gives_a_bound(algorithm: str, seconds: float) -> None:
+    """At least that of the start, whatever multipliers it was left with."""
+    one = deep(51, activations=("relu",), domains=("box",), subproblems=1, rows=4)
+    text = f"lp(algorithm={algorithm}, seconds={seconds})"
+    found = maximise(one.dual, METHODS.parse(text))
+    assert (found.value >= maximise(one.dual, short("wk")).value).all()
+    assert (one.dual.rigorous(found.rho) <= optima(one) + 1e-6).all()
+
+
+def test_both_algorithms_find_the_same_optimum() -> None:
+    for one in PLAIN:
+        a, b = (
+            maximise(one.dual, METHODS.parse(f"lp(algorithm={name})")).value
+            for name in ("interior_point", "dual_simplex")
+        )
+        assert torch.allclose(a, b, rtol=1e-6, atol=1e-6)
+
+
+class Rambling:
+    """A solver that is stopped with multipliers of its own invention."""
+
+    def minimise(self, cost: Vector, seconds: float) -> Solution:
+        y = np.random.default_rng(0).normal(size=10_000) * 10
+        y[::7] = np.nan
+        return Solution(float("nan"), y, None, optimal=False)
+
+
+def test_whatever_a_solver_returns_the_bound_holds() -> None:
+    class Stub(LP):
+        def _at(self, dual: Decomposition, state: LPState, d: int) -> LPState:
+            return replace(super()._at(dual, state, d), solver=Rambling())
+
+        def within(self, budget: Budget) -> LP:
+            return self
+
+    for one in PLAIN:
+        found = maximise(one.dual, Stub())
+        assert (one.dual.rigorous(found.rho) <= one.sampled_minimum(300) + 1e-12).all()
+        assert (found.value >= maximise(one.dual, short("wk")).value - 1e-12).all()

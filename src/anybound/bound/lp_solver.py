@@ -77,7 +77,8 @@ class HighsSolver:
         self.highs.run()
         status, solution = self.highs.getModelStatus(), self.highs.getSolution()
         point = np.asarray(solution.col_value) if solution.value_valid else None
-        dual = np.asarray(solution.row_dual) if solution.dual_valid else None
+        # an interrupted solver's multipliers are not flagged as valid, but any are a valid ρ
+        dual = np.asarray(solution.row_dual) if len(solution.row_dual) else None
         optimal = status == self.api.HighsModelStatus.kOptimal
         value = float(cost @ point) if point is not None else float("nan")
         return Solution(value, dual, point, optimal)

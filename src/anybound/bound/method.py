@@ -43,6 +43,11 @@ class Method(ABC, Generic[State]):
     def steps(self, dual: Decomposition) -> int:
         """How many times `step` is called when nothing stops it; 0 for a method in one shot."""
 
+    def within(self, budget: Budget) -> Method[State]:
+        """The same method for a run with this budget: for those whose single steps are long."""
+        del budget
+        return self
+
     @abstractmethod
     def init(self, dual: Decomposition, warm: Layers | None) -> State:
         """The state before the first step, from a given ρ or from the method's own start."""
@@ -127,7 +132,8 @@ def maximise(
     trace: bool = False,
 ) -> DualResult:
     """Run a method on every problem of a dual, and return the best it found whatever ends it."""
-    run = _Run(dual, method, budget or Budget(), stop_above, warm, trace)
+    limit = budget or Budget()
+    run = _Run(dual, method.within(limit), limit, stop_above, warm, trace)
     with torch.inference_mode():
         stopped = run.loop()
     return run.result(stopped)

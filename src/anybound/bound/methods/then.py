@@ -7,6 +7,7 @@ from typing import Any
 
 from anybound.bound.decomposition import Decomposition
 from anybound.bound.method import Method, Proposal
+from anybound.budget import Budget
 from anybound.errors import InvalidConfig
 from anybound.layers import Layers
 
@@ -33,6 +34,9 @@ class Then(Method[ThenState]):
 
     def steps(self, dual: Decomposition) -> int:
         return sum(method.steps(dual) for method in self.methods) + len(self.methods) - 1
+
+    def within(self, budget: Budget) -> Then:
+        return Then(*(method.within(budget) for method in self.methods))
 
     def init(self, dual: Decomposition, warm: Layers | None) -> ThenState:
         return self._start(0, dual, warm)
