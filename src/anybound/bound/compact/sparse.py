@@ -32,7 +32,8 @@ class SparseNode:
     """W_k `[size_k, columns]` with sorted indices, b_k, and how far the exact numbers may be.
 
     |W* − W| <= relative·magnitude + absolute at entries the maps allow, |b* − b| <= bias_error;
-    `magnitude` is |W|, or |W_m| ⋯ |W_1| for maps applied one after the other."""
+    `magnitude` is Σ |W_e| over the edges e, which may cancel in W = Σ W_e, and |W_m| ⋯ |W_1| for
+    maps applied one after the other."""
 
     matrix: csr_matrix
     magnitude: csr_matrix
@@ -46,13 +47,15 @@ class SparseNode:
         """The sum of a node's edges; node j's first column is `offsets[j]`."""
         matrix = _total([(edge, edge.map.sparse()) for edge in edges], offsets)
         magnitude = matrix
-        if any(_composed(edge) for edge in edges):
+        parallel = len({edge.source for edge in edges}) < len(edges)
+        if parallel or any(_composed(edge) for edge in edges):
             magnitude = _total([(edge, edge.map.abs().sparse()) for edge in edges], offsets)
-        bias = np.zeros(size)
+        bias, largest = np.zeros(size), 0.0  # what is lost depends on the summands, not on the sum
         for edge in edges:
             if edge.map.bias is not None:
                 own = edge.map.bias.expand(edge.map.out_shape)
                 bias = bias + own.double().cpu().numpy().reshape(-1)
+                largest += float(own.abs().max())
         errors = [edge.map.error for edge in edges]
         return cls(
             matrix,
@@ -63,8 +66,7 @@ class SparseNode:
                 for e in edges
             ),
             sum(error.absolute for error in errors),
-            sum(error.bias for error in errors)
-            + gamma(len(edges), torch.float64) * float(abs(bias).max()),
+            sum(error.bias for error in errors) + gamma(len(edges), torch.float64) * largest,
         )
 
 
