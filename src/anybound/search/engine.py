@@ -119,6 +119,7 @@ class _Search:
     def loop(self) -> Ended:
         root = self.bounder.roots(self.rows, self.tree.add_roots(len(self.rows)))
         if self._is_witness(root.input):
+            self.stuck.append(root.batch)  # open, though in no pool: its bounds count
             return Ended.WITNESS
         self._push(self._settle(root))
         while self.pool is not None and len(self.pool):
@@ -145,6 +146,7 @@ class _Search:
         node = self.tree.add_children(expansion.batch.node, np.repeat(parents.neuron, 2), sign)
         expansion = expansion._replace(batch=expansion.batch._replace(node=node))
         if look and self._is_witness(expansion.input):
+            self.stuck.append(expansion.batch)
             return True
         self._push(self._settle(expansion))
         self._report()
@@ -234,5 +236,6 @@ class _Search:
         return lower
 
     def _lower_to(self, lower: Vector, batch: Batch, certified: Vector) -> None:
+        certified = np.where(np.isnan(certified), -np.inf, certified)  # min() would skip a NaN
         for place, row in enumerate(self.rows):
             lower[place] = min(lower[place], certified[batch.row == row].min(initial=np.inf))

@@ -1,0 +1,92 @@
+"""What the search loop reports, with a bounder whose sub-problems are worth what the test says."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+from anybound.budget import Budget
+from anybound.search.bounder import Expansion
+from anybound.search.branchings.random import Random
+from anybound.search.engine import Ended, SearchPlan, SearchResult, search
+from anybound.search.rule import Index, Matrix, Vector
+
+NEURONS = 3
+
+
+class _Batch(NamedTuple):
+    row: Index
+    bound: Matrix
+    node: Index
+
+    def take(self, index: Index) -> _Batch:
+        return _Batch(*(column[index] for column in self))
+
+
+class _Open(NamedTuple):
+    bound: Matrix
+    threshold: float
+
+    def intercepts(self) -> Matrix:
+        return np.ones((len(self.bound), NEURONS), np.float32)
+
+    def probe(self, problem: Index, neuron: Index, sign: Any) -> Matrix:
+        raise NotImplementedError
+
+
+class _Bounder:
+    """Row r's sub-problems are all worth `worth[r]`."""
+
+    neurons = NEURONS
+
+    def __init__(self, *worth: float) -> None:
+        self.worth = np.array(worth)
+
+    def _expand(self, row: Index, node: Index) -> Expansion:
+        count = len(row)
+        batch = _Batch(row, self.worth[row].astype(np.float32), node)
+        return Expansion(batch, np.zeros((count, NEURONS), np.float32), np.zeros((count, 1), "f4"))
+
+    def roots(self, row: Index, node: Index) -> Expansion:
+        return self._expand(row, node)
+
+    def children(self, parents: Any, neuron: Index, threshold: float, *, inputs: bool) -> Expansion:
+        return self._expand(np.repeat(parents.row, 2), np.repeat(parents.node, 2))
+
+    def polish(self, batch: Any) -> Any:
+        return batch
+
+    def certify(self, batch: Any) -> Vector:
+        return self.worth[batch.row]
+
+    def open_problems(self, expansion: Expansion, threshold: float) -> Any:
+        return _Open(expansion.batch.bound, threshold)
+
+
+def _run(bounder: _Bounder, looks: int) -> SearchResult:
+    """A witness is seen at the given look."""
+    seen: list[Matrix] = []
+
+    def inspect(minimisers: Matrix) -> bool:
+        seen.append(minimisers)
+        return len(seen) == looks
+
+    rows, plan = np.arange(len(bounder.worth)), SearchPlan(Random(), subproblems=100)
+    return search(bounder, rows, plan, Budget(), inspect)
+
+
+@pytest.mark.parametrize("looks", [1, 2])
+def test_a_witness_leaves_no_row_with_a_bound_that_was_not_proved(looks: int) -> None:
+    """What was at hand when it was found is in no pool, and is open all the same."""
+    found = _run(_Bounder(-1.0, 2.0), looks)
+    assert found.ended is Ended.WITNESS
+    assert found.lower[0] <= -1.0
+    assert found.lower[1] <= 2.0
+
+
+def test_a_bound_that_is_no_number_proves_nothing() -> None:
+    found = _run(_Bounder(np.nan, 2.0), looks=100)
+    assert not found.lower[0] > 0
+    assert found.lower[1] == 2.0
