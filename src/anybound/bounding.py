@@ -13,8 +13,8 @@ training: q(ρ) is a valid bound whatever ρ is.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -27,8 +27,9 @@ from anybound.bound.hull import Hull
 from anybound.bound.intermediates.auto import Auto
 from anybound.bound.intermediates.strategy import IntermediateStrategy
 from anybound.bound.interval import interval
-from anybound.bound.method import DualResult, Method, Stopped, TracePoint, fitting, maximise
+from anybound.bound.method import Method, Stopped, TracePoint, fitting
 from anybound.bound.methods.slopes import Slopes
+from anybound.bound.row_search import RowSearch, both_sides, joined, reason
 from anybound.budget import Budget
 from anybound.errors import InvalidConfig, InvalidInput
 from anybound.layers import Layers
@@ -36,7 +37,7 @@ from anybound.model.domains.box import Box
 from anybound.model.domains.domain import Domain
 from anybound.model.network import Network
 from anybound.registry import INTERMEDIATES, METHODS
-from anybound.spec.problem import Objective, Problem
+from anybound.spec.problem import Problem
 
 DomainLike = Domain | tuple[ArrayLike | Tensor, ArrayLike | Tensor]
 MethodLike = str | Method[Any]
@@ -117,20 +118,17 @@ def bounds(  # noqa: PLR0913
     budget = _budget(timeout, iterations)
     domain = _box(network, *domain) if isinstance(domain, tuple) else domain
     target, region = _exact(_target(network, layer)), _region(network, domain)
-    coefficients = _rows(target, rows)
+    coefficients = None if rows is None else _rows(target, rows)
     if warm is not None and isinstance(intermediate, Auto):
         intermediate = _inherited(warm, network, domain, intermediate)
     between = _intermediate(target, region, intermediate, budget)
     seconds_intermediate = budget.elapsed()
-    both = torch.cat([coefficients, -coefficients]).to(between.lower.data.device)
-    dual = Decomposition.between(Problem(target, region, Objective.rows(target, both)), between)
-    ascent = Decomposition(dual.problem.to(search), dual.hull.to(search))
-    start = None if warm is None else warm.rho.to(search)
-    found = maximise(ascent, method, budget, warm=start, trace=trace)
-    proof = _proof(dual, found, method)
-    if warm is not None:
-        proof = _better(proof, Proof(warm.rho, dual.rigorous(warm.rho.to(dual.dtype))))
-    lower, upper = _sides(proof.value, len(coefficients), region.count)
+    hull = Hull(target, region, between)
+    rest = RowSearch(hull, hull.to(search), method, coefficients)
+    start = None if warm is None else warm.rho
+    results = rest.run(budget, start, trace=trace)
+    proof, points = joined(results), results[0].found.trace
+    lower, upper = _sides(proof.value, rest.count, region.count)
     return BoundsResult(
         lower,
         upper,
@@ -138,13 +136,13 @@ def bounds(  # noqa: PLR0913
         between,
         tuple(between.counts(target)),
         method,
-        found.iterations,
+        max(result.found.iterations for result in results),
         budget.elapsed(),
         seconds_intermediate,
-        found.stopped,
+        reason(results),
         network,
         domain,
-        _trace(found.trace, len(coefficients), region.count) if trace else None,
+        _trace(points, rest.count, region.count) if trace else None,
     )
 
 
@@ -158,39 +156,17 @@ def differentiable_bounds(
 ) -> tuple[Tensor, Tensor]:
     """`(lower, upper)` of the output at a result's ρ, as differentiable functions of the weights.
 
-    `network` is the result's network with other weights, `network.with_weights(…)`. ρ is held
+    `network` is the result's network with other weights, see `with_weights`. ρ is held
     fixed. So are the intermediate bounds, which then are those of the *result's* weights; with
     `recompute` they are found anew by interval propagation and differentiated as well, so that the
     numbers are bounds for the new weights. They are rounded to nearest, not outwards."""
     target, region = _exact(network), _region(network, domain)
-    coefficients = _rows(target, rows)
-    both = torch.cat([coefficients, -coefficients]).to(result.rho.data.device)
     between = interval(target, region) if recompute else result.intermediate
-    problem = Problem(target, region, Objective.rows(target, both))
-    dual = Decomposition(problem, Hull(target, region, between))
-    values = dual.value(fitting(dual, result.rho))
-    return _sides(values, len(coefficients), region.count)
-
-
-class Proof(NamedTuple):
-    """ρ, and what it proves, `[D, 2 R]`."""
-
-    rho: Layers
-    value: Tensor
-
-
-def _proof(dual: Decomposition, found: DualResult, method: Method[Any]) -> Proof:
-    """The rigorous q(ρ), or the method's own smaller bound where it reports that, if a number."""
-    proved = dual.rigorous(found.rho.to(dual.dtype))
-    if method.reports_own:
-        proved = torch.fmin(proved, found.value.to(proved))
-    return Proof(found.rho, proved)
-
-
-def _better(a: Proof, b: Proof) -> Proof:
-    """Problem by problem."""
-    chosen = torch.where((b.value > a.value).unsqueeze(-1), b.rho.data.to(a.rho.data), a.rho.data)
-    return Proof(a.rho.like(chosen), a.value.maximum(b.value))
+    coefficients = None if rows is None else _rows(target, rows)
+    count = result.lower.shape[-1] if coefficients is None else len(coefficients)
+    objective = both_sides(target, coefficients, torch.arange(count))
+    dual = Decomposition(Problem(target, region, objective), Hull(target, region, between))
+    return _sides(dual.value(fitting(dual, result.rho)), count, region.count)
 
 
 def _sides(values: Tensor, rows: int, count: int) -> tuple[Tensor, Tensor]:
@@ -244,11 +220,9 @@ def _box(network: Network, lower: ArrayLike | Tensor, upper: ArrayLike | Tensor)
     return Box(*(corner.reshape(1, 1, *network.input_shape) for corner in corners))
 
 
-def _rows(network: Network, rows: ArrayLike | Tensor | None) -> Tensor:
+def _rows(network: Network, rows: ArrayLike | Tensor) -> Tensor:
     """`[R, *output_shape]`, float64."""
     shape, size = network.output_shape, network.output_size
-    if rows is None:
-        return torch.eye(size, dtype=torch.float64).reshape(size, *shape)
     given = _numbers(rows)
     if given.ndim == 1 and size == given.numel() and len(shape) <= 1:
         given = given.unsqueeze(0)
@@ -294,8 +268,8 @@ def _intermediate(
     if isinstance(strategy, Bounds):
         return _given(network, domain, strategy)
     chosen = INTERMEDIATES.parse(strategy) if isinstance(strategy, str) else strategy
-    # half of the time at most, so that the method itself has its share
-    found: Bounds = chosen.bounds(network, domain, budget.share(0.5))
+    # half of the time at most, so that the method itself has its share; `iterations` are its own
+    found: Bounds = chosen.bounds(network, domain, replace(budget.share(0.5), iterations=None))
     return found
 
 

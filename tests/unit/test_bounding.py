@@ -8,12 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from random_networks import ACTIVATIONS, DOMAINS, Case, Draw, case
+from random_networks import DOMAINS, Case, Draw, case
 from torch import Tensor
 
 import anybound
 from anybound.bound.bounds import Bounds
-from anybound.bound.intermediates.iterative import Iterative
 from anybound.bound.intermediates.strategy import IntermediateStrategy, LayerTask, layer_by_layer
 from anybound.bound.interval import interval
 from anybound.bound.method import Stopped
@@ -155,6 +154,21 @@ def test_an_output_that_does_not_read_the_last_layers() -> None:
         found = bounds(Network(nodes), box, method=method)
         assert float(found.lower) == pytest.approx(-3.0, abs=1e-6)
         assert float(found.upper) == pytest.approx(3.0, abs=1e-6)
+
+
+def test_many_rows_are_bounded_part_by_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = plain(9, rows=7)
+    whole = bounds(one.network, one.domain, one.rows)
+    every = bounds(one.network, one.domain)
+    monkeypatch.setattr("anybound.bound.row_search.PART_BYTES", 1)
+    parts = bounds(one.network, one.domain, one.rows)
+    assert torch.allclose(parts.lower, whole.lower, rtol=1e-5, atol=1e-6)
+    assert torch.allclose(parts.upper, whole.upper, rtol=1e-5, atol=1e-6)
+    again = bounds(one.network, one.domain, one.rows, warm=whole, method="wk")
+    assert (again.lower >= whole.lower).all()
+    assert (again.upper <= whole.upper).all()
+    single = bounds(one.network, one.domain)
+    assert torch.allclose(single.lower, every.lower, rtol=1e-5, atol=1e-6)
 
 
 # ---- going on from a result -------------------------------------------------------------------
@@ -412,7 +426,7 @@ def test_differentiable_bounds_are_the_proved_ones_and_train() -> None:
     network, center = small_network(draw), draw.normal(1, 1, 1, 4, 4)
     domain, rows = Box.ball(center, 0.1), torch.tensor([[1.0, -1.0]]).double()
     for _ in range(3):
-        found = bounds(network, domain, rows)
+        found = bounds(network, domain, rows, intermediate="iterative")
         values = {name: w.clone().requires_grad_() for name, w in weights(network).items()}
         lower, upper = differentiable_bounds(with_weights(network, values), domain, rows, found)
         assert torch.allclose(lower, found.lower, rtol=1e-6)
@@ -423,5 +437,5 @@ def test_differentiable_bounds_are_the_proved_ones_and_train() -> None:
             network,
             {n: (w - 1e-3 * w.grad).detach() for n, w in values.items() if w.grad is not None},
         )
-        better = bounds(network, domain, rows)
+        better = bounds(network, domain, rows, intermediate="iterative")
         assert float(better.lower) > float(found.lower)
