@@ -22,7 +22,7 @@ class _Batch(NamedTuple):
     node: Index
 
     def take(self, index: Index) -> _Batch:
-        return _Batch(*(column[index] for column in self))
+        return _Batch(self.row[index], self.bound[index], self.node[index])
 
 
 class _Open(NamedTuple):
@@ -59,7 +59,7 @@ class _Bounder:
         return batch
 
     def certify(self, batch: Any) -> Vector:
-        return self.worth[batch.row]
+        return np.asarray(self.worth[batch.row])
 
     def open_problems(self, expansion: Expansion, threshold: float) -> Any:
         return _Open(expansion.batch.bound, threshold)
