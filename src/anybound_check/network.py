@@ -1,0 +1,161 @@
+"""An ONNX file as a graph of linear nodes and activations; whatever is not known here is refused.
+
+    linear node v:   t_v = sum over edges of W t_source + b        activation: t_v = sigma(t_source)
+
+Nodes are in topological order and node 0 is the input. Before every activation stands a node that
+nothing else reads, its pre-activation. Activations are numbered in the file's order, their neurons
+in C order: `offsets[k] + i` is neuron i of activation k.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any
+
+import numpy as np
+import onnx
+from google.protobuf.message import DecodeError
+from onnx import TensorProto, helper
+
+from anybound_check.arithmetic import Array, Unreadable, gamma
+from anybound_check.linear import Linear, Move
+from anybound_check.operators import (
+    MAX_ELEMENTS,
+    OPERATORS,
+    Constant,
+    Index,
+    Shape,
+    Value,
+    array_of,
+)
+
+_REFUSED = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError)
+
+
+@dataclass(eq=False)
+class Node:
+    """A tensor of `size` elements; a linear node unless it has an activation."""
+
+    size: int
+    edges: list[tuple[int, Linear]] = field(default_factory=list)
+    bias: Array | None = None  # [size, 1], within one rounding of the exact one
+    activation: str = ""
+
+    @property
+    def exact(self) -> bool:
+        """Whether the elements are copies of others."""
+        return self.bias is None and len(self.edges) == 1 and self.edges[0][1].exact
+
+    @property
+    def fan(self) -> int:
+        """The number of terms in an element of t_v."""
+        return sum(op.fan + 1 for _, op in self.edges) + 1
+
+
+@dataclass(eq=False)
+class Network:
+    """The graph; `output` is the node that the property speaks of."""
+
+    nodes: list[Node]
+    output: int
+    double: bool  # whether the input or weights are wider than float32
+
+    def __post_init__(self) -> None:
+        acts = [node for node in self.nodes if node.activation]
+        self.pre = [node.edges[0][0] for node in acts]  # the pre-activation of each activation
+        self.offsets = np.cumsum([0, *(node.size for node in acts)])
+        # More than the terms of any sum in `dual`: over an operator's products, a node's readers,
+        # or all elements of all nodes; and a few roundings for each.
+        terms = sum(node.size + node.fan + 2 for node in self.nodes)
+        self.gamma = gamma(8 * terms + 64)
+
+
+def read_network(content: bytes) -> Network:
+    """The network of an ONNX file's bytes."""
+    try:
+        model = onnx.load_model_from_string(content)
+    except DecodeError as error:
+        raise Unreadable("the network is not an ONNX file") from error
+    graph = model.graph
+    opsets = {entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")}
+    if len(opsets) != 1 or not opsets <= set(range(7, 25)) or len(model.functions):
+        raise Unreadable(f"opsets {opsets} or functions; expected one of 7 to 24, and none")
+    if len(graph.sparse_initializer) or len(graph.output) != 1:
+        raise Unreadable("the network has sparse weights, or not exactly one output")
+    builder = _Builder(graph)
+    for node in graph.node:
+        try:
+            builder.read(node)
+        except _REFUSED as error:
+            raise Unreadable(f"{node.op_type} '{node.name}': {str(error)[:200]}") from error
+    output = builder.values.get(graph.output[0].name)
+    if not isinstance(output, Value):
+        raise Unreadable("the output does not depend on the input")
+    return Network(builder.nodes, output.node, builder.double)
+
+
+class _Builder:
+    """Values by name; `nodes` grows."""
+
+    def __init__(self, graph: onnx.GraphProto) -> None:
+        self.values: dict[str, Value | Constant] = {}
+        self.double = False
+        for weight in graph.initializer:
+            self._bind(weight.name, array_of(weight))
+        inputs = [entry for entry in graph.input if entry.name not in self.values]
+        if len(inputs) != 1:
+            raise Unreadable(f"the network has {len(inputs)} inputs; expected one")
+        tensor = inputs[0].type.tensor_type
+        dims = [d.dim_value if d.HasField("dim_value") else 0 for d in tensor.shape.dim]
+        shape = tuple(1 if axis == 0 and d <= 0 else d for axis, d in enumerate(dims))
+        if tensor.elem_type not in (TensorProto.FLOAT, TensorProto.DOUBLE):
+            raise Unreadable("the network's input is not a tensor of floats")
+        if min(shape, default=1) < 1 or prod(shape) > MAX_ELEMENTS:
+            raise Unreadable(f"the network's input has shape {dims}")
+        self.double |= tensor.elem_type == TensorProto.DOUBLE
+        self.nodes = [Node(prod(shape))]
+        self._bind(inputs[0].name, Value(0, shape))
+
+    def _bind(self, name: str, value: Value | Constant) -> None:
+        if not name or name in self.values:
+            raise Unreadable(f"the tensor '{name}' is defined twice, or has no name")
+        self.double |= isinstance(value, np.ndarray) and value.dtype == np.float64
+        self.values[name] = value
+
+    def read(self, node: onnx.NodeProto) -> None:
+        operator, allowed = OPERATORS.get(node.op_type, (None, ""))
+        attributes = {entry.name: helper.get_attribute_value(entry) for entry in node.attribute}
+        unknown = attributes.keys() - set(allowed.split())
+        if operator is None or node.domain not in ("", "ai.onnx") or unknown:
+            raise ValueError(f"not supported {sorted(unknown) or ''}")
+        if any(name and name not in self.values for name in node.input):
+            raise ValueError("reads what nothing before it computes")
+        inputs: list[Any] = [self.values[name] if name else None for name in node.input]
+        self._bind(node.output[0], operator(self, attributes, *inputs))
+
+    # what operators may do
+
+    def add(self, shape: Shape, *edges: tuple[Value, Linear], bias: Array | None = None) -> Value:
+        """A new linear node."""
+        size = prod(shape)
+        if not 1 <= size <= MAX_ELEMENTS:
+            raise ValueError(f"a tensor of shape {shape}")
+        column = None if bias is None else np.broadcast_to(bias, shape).reshape(size, 1).copy()
+        self.nodes.append(Node(size, [(value.node, op) for value, op in edges], column))
+        return Value(len(self.nodes) - 1, shape)
+
+    def activate(self, value: Value, kind: str) -> Value:
+        """A new activation, with a pre-activation of its own."""
+        pre = self.add(value.shape, (value, Move()))
+        self.nodes.append(Node(prod(pre.shape), [(pre.node, Move())], None, kind))
+        return Value(len(self.nodes) - 1, pre.shape)
+
+    def moved(self, value: Value, index: Index) -> Value:
+        """The elements with these numbers, in this shape; -1 stands for a zero."""
+        flat, size = index.reshape(-1), prod(value.shape)
+        if flat.size == size and np.array_equal(flat, np.arange(size)):
+            return Value(value.node, index.shape)
+        if np.bincount(flat[flat >= 0], minlength=1).max() > 1:
+            raise ValueError("copying elements is not supported")
+        return self.add(index.shape, (value, Move(flat, size)))
