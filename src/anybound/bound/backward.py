@@ -72,9 +72,7 @@ def wk_slopes(hull: Hull) -> Slopes:
     return hull.lines(lambda activation: activation.parallel)
 
 
-def lines_of(
-    dual: Decomposition, rho: Layers, g: Tensor, default: Slopes
-) -> tuple[Slopes, Tensor]:
+def lines_of(dual: Decomposition, rho: Layers, g: Tensor, default: Slopes) -> tuple[Slopes, Tensor]:
     """The lines and β that come closest to a given ρ with its g: s = −ρ/g where that is a slope, and where a neuron
     was cut by branching what is left of ρ into β."""
     low_min, low_max, up_min, up_max = dual.hull.slope_limits

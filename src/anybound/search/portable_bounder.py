@@ -1,0 +1,304 @@
+"""Bounds of sub-problems on the portable engine: any network, input set and bounding method.
+
+What a sub-problem is and how its dual point is kept, `duals` says; the bound reported is always that of the ρ that is
+kept, in float32, and `certify` evaluates the same ρ rigorously.
+
+Shapes: N sub-problems × 1 function; A ambiguous neurons at the root, M rows of the longest clause.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from anybound.bound.backward import crown_slopes
+from anybound.bound.bounds import Bounds
+from anybound.bound.decomposition import Decomposition
+from anybound.bound.method import Method, maximise
+from anybound.bound.methods.slopes import Slopes
+from anybound.bound.methods.supergradient import Supergradient
+from anybound.bound.methods.then import Then
+from anybound.bound.schedules import Decay, Geometric
+from anybound.budget import Budget
+from anybound.layers import Layers
+from anybound.search.bounder import Expansion
+from anybound.search.cells import Cells
+from anybound.search.clauses import Clauses
+from anybound.search.duals import Duals, Work
+from anybound.search.portable_view import PortableView
+from anybound.search.rule import Index, Matrix, Vector
+from anybound.search.tightening import Inherit, Tightening
+from anybound.spec.problems import SafetyProblem
+
+DEFAULT_MEMORY = 256 << 20
+STALLED = (
+    0.01  # of what is still needed: a neuron's second split that gains less needs longer ascents
+)
+
+
+class PortableBatch(NamedTuple):
+    """N sub-problems, `[N, …]`."""
+
+    row: Index  # the clause
+    lower: Matrix  # [N, A]
+    upper: Matrix
+    beta: NDArray[np.float16]  # [N, A]
+    weight: Matrix  # [N, M]
+    bound: Matrix
+    node: Index
+
+    def take(self, index: Index) -> PortableBatch:
+        return PortableBatch._make(column[index] for column in self)
+
+    @property
+    def work(self) -> Work:
+        cells = Cells(torch.from_numpy(self.lower), torch.from_numpy(self.upper))
+        return Work(torch.from_numpy(self.row), cells, torch.from_numpy(self.weight))
+
+
+@dataclass(frozen=True)
+class WeightAscent:
+    """How the weights of a clause's rows are climbed in: after each of some rounds by `step`, and
+    by half of it after a round that brought nothing; between them ρ climbs by a method of its own."""
+
+    rounds: int
+    method: Method[Any]
+    step: float = 1.0
+
+
+@dataclass(frozen=True)
+class Effort:
+    """The ascent of one kind of sub-problem."""
+
+    method: Method[Any]
+    weights: WeightAscent
+
+
+SHORT = Slopes(6, Decay(0.1, 0.8), Decay(0.1, 0.8))
+ROOT = Effort(Slopes(30, Decay(0.2, 0.95)), WeightAscent(8, SHORT))
+CHILD = Effort(Slopes(8, Decay(0.2, 0.9), Decay(0.1, 0.9)), WeightAscent(3, SHORT))
+LAST = Effort(
+    Then(Slopes(60, Decay(0.1, 0.95), Decay(0.3, 0.95)), Supergradient(600, Geometric(0.1, 1e-6))),
+    WeightAscent(8, Supergradient(100, Geometric(1e-2, 1e-5))),
+)
+
+
+class _Climbed(NamedTuple):
+    """The weights `[N, M]`, and for them the dual, its ρ and the method's own value `[N, 1]`."""
+
+    weight: Tensor
+    dual: Decomposition
+    rho: Layers
+    value: Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class PortableBounder:
+    """One problem's clauses, in float64, between root bounds."""
+
+    duals: Duals
+    root: Effort = ROOT
+    child: Effort = CHILD
+    last: Effort = LAST
+    tightening: Tightening = Inherit()
+    budget: Budget = field(default_factory=Budget)
+
+    @staticmethod
+    def duals_of(safety: SafetyProblem, bounds: Bounds) -> Duals:
+        """The clauses of a property between bounds of the hidden layers, both float64."""
+        ranges = [range(c.rows.start, c.rows.stop) for c in safety.clauses]
+        return Duals(safety.problem, bounds, Clauses.of(safety.problem.objective, ranges))
+
+    @cached_property
+    def neurons(self) -> int:
+        return len(self.duals.root.index)
+
+    def roots(self, row: Index, node: Index) -> Expansion:
+        clause = torch.from_numpy(row)
+        work = Work(clause, self.duals.root.cells(len(row)), self.duals.clauses.start(clause))
+        with torch.inference_mode():
+            parts = [
+                self._bound(work.take(at), None, self.root, np.inf) for at in self._chunks(len(row))
+            ]
+        expansion = _joined(parts)
+        return expansion._replace(batch=expansion.batch._replace(node=node))
+
+    def children(
+        self, parents: PortableBatch, neuron: Index, threshold: float, *, inputs: bool
+    ) -> Expansion:
+        with torch.inference_mode():
+            parts = [
+                self._children(parents.take(at.numpy()), torch.from_numpy(neuron)[at], threshold)
+                for at in self._chunks(len(neuron))
+            ]
+        expansion = _joined(parts)
+        return expansion if inputs else expansion._replace(input=expansion.input[:0])
+
+    def polish(self, batch: PortableBatch) -> PortableBatch:
+        with torch.inference_mode():
+            parts = [self._polished(batch.take(at.numpy())) for at in self._chunks(len(batch.row))]
+        polished: PortableBatch = _joined(parts).batch
+        return polished._replace(node=batch.node, bound=np.maximum(polished.bound, batch.bound))
+
+    def certify(self, batch: PortableBatch) -> Vector:
+        with torch.inference_mode():
+            parts = [
+                self.duals.rigorous(part.work, torch.from_numpy(part.beta))
+                for part in (batch.take(at.numpy()) for at in self._chunks(len(batch.row)))
+            ]
+            return np.asarray(torch.cat(parts).numpy())
+
+    def open_problems(self, expansion: Expansion, threshold: float) -> PortableView:
+        batch: PortableBatch = expansion.batch
+        return PortableView(
+            self.duals,
+            batch.work,
+            torch.from_numpy(batch.beta),
+            torch.from_numpy(expansion.coefficient),
+            batch.bound,
+            threshold,
+            self._memory,
+        )
+
+    def _children(self, parents: PortableBatch, neuron: Tensor, threshold: float) -> Expansion:
+        work, twice = parents.work, torch.arange(len(neuron)).repeat_interleave(2)
+        start = self.duals.decode(self.duals.of(work), torch.from_numpy(parents.beta)).rho
+        cells = self._tighten(self.duals.root.split(work.cells, neuron))
+        children = work.take(twice)._replace(cells=cells)
+        expansion = self._bound(children, start.like(start.data[twice]), self.child, threshold)
+        at, before = twice.numpy(), parents.bound[twice.numpy()]
+        gained = expansion.batch.bound - before > STALLED * (threshold - before)
+        again = self.duals.root.is_cut(work.cells, neuron)[twice].numpy()
+        stalled = np.flatnonzero(again & ~gained)
+        if len(stalled):
+            expansion = _replaced(expansion, stalled, self._polished(expansion.batch.take(stalled)))
+        # a child is never worse than its parent
+        bound = np.maximum(expansion.batch.bound, before)
+        batch = expansion.batch._replace(bound=bound, node=parents.node[at])
+        return expansion._replace(batch=batch)
+
+    def _polished(self, batch: PortableBatch) -> Expansion:
+        work = batch.work
+        start = self.duals.decode(self.duals.of(work), torch.from_numpy(batch.beta)).rho
+        return self._bound(work, start, self.last, np.inf)
+
+    def _bound(
+        self, work: Work, warm: Layers | None, effort: Effort, threshold: float
+    ) -> Expansion:
+        """The sub-problems bounded; `node` is left to the caller."""
+        weight, dual, rho, value = self._climb(work, warm, effort, threshold)
+        lines = crown_slopes(dual.hull)
+        beta = self.duals.encode(dual, rho, lines)
+        kept = self.duals.decode(dual, beta, lines)
+        bound = dual.value_at(*kept)[:, 0]
+        if effort.method.reports_own:
+            bound = bound.fmin(value[:, 0])
+        bound = bound.nan_to_num(-torch.inf, -torch.inf, -torch.inf)
+        bound = torch.where(work.cells.empty, torch.inf, bound)
+        node = torch.zeros_like(work.clause)
+        columns = (work.clause, *work.cells, beta, weight, bound, node)
+        z0 = dual.input_argmin(kept.g.input)[:, 0].flatten(1)
+        coefficient = self.duals.root.gather(kept.g.hidden.data)
+        batch = PortableBatch(*(column.numpy() for column in columns))
+        return Expansion(batch, coefficient.numpy(), z0.numpy())
+
+    def _climb(self, work: Work, warm: Layers | None, effort: Effort, threshold: float) -> _Climbed:
+        """An ascent in ρ, then short ones with steps in the weights where that may help."""
+        dual = self.duals.of(work)
+        found = maximise(dual, effort.method, self.budget, stop_above=threshold, warm=warm)
+        best = _Climbed(work.weight, dual, found.rho, found.value)
+        left = (found.value[:, 0] <= threshold) & self.duals.clauses.has_choice[work.clause]
+        at = left.nonzero().squeeze(1)
+        if len(at) == 0:
+            return best
+        part = _Climbed(
+            work.weight[at],
+            self.duals.of(work.take(at)),
+            found.rho.like(found.rho.data[at]),
+            found.value[at],
+        )
+        part = self._climb_weights(work.take(at), part, effort.weights, threshold)
+        weight = work.weight.index_copy(0, at, part.weight)
+        rho = found.rho.like(found.rho.data.index_copy(0, at, part.rho.data))
+        value = found.value.index_copy(0, at, part.value)
+        return _Climbed(weight, self.duals.of(work._replace(weight=weight)), rho, value)
+
+    def _climb_weights(
+        self, work: Work, best: _Climbed, ascent: WeightAscent, threshold: float
+    ) -> _Climbed:
+        """Rounds of a step in the weights and an ascent in ρ; the best of each sub-problem is kept."""
+        step = torch.full_like(best.value, ascent.step)
+        slope = self.duals.row_values(work, best.dual, best.rho)
+        for _ in range(ascent.rounds):
+            if self.budget.is_spent() or bool((best.value > threshold).all()):
+                break
+            weight = self.duals.clauses.climb(work.clause, best.weight, slope, step)
+            tried = self._with_weights(work, best, weight, ascent.method, threshold)
+            there = self.duals.row_values(work, tried.dual, tried.rho)
+            better = tried.value > best.value
+            # a step that fails has crossed a ridge: go along it, by the mean of both sides' slopes
+            slope = torch.where(better, there, (slope + there) / 2)
+            step = torch.where(better, step, step * 0.7)
+            best = self._better(work, best, tried, better)
+        return best
+
+    def _with_weights(
+        self, work: Work, best: _Climbed, weight: Tensor, method: Method[Any], threshold: float
+    ) -> _Climbed:
+        """An ascent for other weights, from the same lines."""
+        dual = self.duals.of(work._replace(weight=weight))
+        start = self.duals.carried_over(best.dual, best.rho, dual)
+        found = maximise(dual, method, self.budget, stop_above=threshold, warm=start)
+        return _Climbed(weight, dual, found.rho, found.value)
+
+    def _better(self, work: Work, old: _Climbed, new: _Climbed, better: Tensor) -> _Climbed:
+        """`new` where it is better `[N, 1]`, else `old`."""
+        weight = torch.where(better, new.weight, old.weight)
+        rho = torch.where(better.unsqueeze(-1), new.rho.data, old.rho.data)
+        dual = self.duals.of(work._replace(weight=weight))
+        return _Climbed(weight, dual, old.rho.like(rho), old.value.maximum(new.value))
+
+    def _tighten(self, cells: Cells) -> Cells:
+        """Cells with what the splits imply, and marked empty where that is infeasible."""
+        if isinstance(self.tightening, Inherit):
+            return cells
+        root, problem = self.duals.root, self.duals.problem
+        within = root.between(cells.nonempty(), torch.float64)
+        bounds = self.tightening.tighten(problem.network, problem.domain, within)
+        outward = bounds.to(torch.float32)
+        lower, upper = (root.gather(side.data) for side in (outward.lower, outward.upper))
+        tight = Cells(lower.maximum(cells.lower), upper.minimum(cells.upper))
+        return tight.marked(cells.empty | bounds.is_empty())
+
+    @property
+    def _memory(self) -> int:
+        return DEFAULT_MEMORY if self.budget.memory is None else self.budget.memory
+
+    def _chunks(self, count: int) -> list[Tensor]:
+        return list(self.duals.chunks(count, self._memory))
+
+
+def _replaced(expansion: Expansion, at: Index, better: Expansion) -> Expansion:
+    """With other sub-problems in these places."""
+    for old, new in zip(expansion.batch, better.batch, strict=True):
+        old[at] = new
+    expansion.coefficient[at], expansion.input[at] = better.coefficient, better.input
+    return expansion
+
+
+def _joined(parts: list[Expansion]) -> Expansion:
+    if len(parts) == 1:
+        return parts[0]
+    batches = zip(*(part.batch for part in parts), strict=True)
+    batch = PortableBatch(*(np.concatenate(columns) for columns in batches))
+    return Expansion(
+        batch,
+        np.concatenate([part.coefficient for part in parts]),
+        np.concatenate([part.input for part in parts]),
+    )

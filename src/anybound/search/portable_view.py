@@ -1,0 +1,107 @@
+"""What a branching rule sees of sub-problems on the portable engine: estimates, and cheap bounds, of splits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from anybound.bound.backward import propagate
+from anybound.bound.hull import Slopes
+from anybound.model.activations.activation import Activation
+from anybound.search.cells import Cells
+from anybound.search.duals import Duals, Work
+from anybound.search.rule import Index, Matrix
+
+
+@dataclass(frozen=True, eq=False)
+class PortableView:
+    """N sub-problems with their β `[N, A]` and the coefficients g `[N, A]` of the ambiguous neurons."""
+
+    duals: Duals
+    work: Work
+    beta: Tensor
+    coefficient: Tensor
+    bound: Matrix
+    threshold: float
+    memory: int
+
+    def intercepts(self) -> Matrix:
+        """|g| times the gap between σ and its envelope at the split point, above σ for g < 0, below it for g > 0.
+
+        For a ReLU −min(g, 0)·(−l u/(u − l)), as in BaBSR: below, its envelope is σ itself."""
+        with torch.inference_mode():
+            parts = [self._intercepts(at) for at in self._chunks(len(self.beta))]
+        return np.asarray(torch.cat(parts).numpy())
+
+    def _intercepts(self, at: Tensor) -> Tensor:
+        cells, g = self.work.cells.take(at).nonempty(), self.coefficient[at]
+        root = self.duals.root
+        points = root.split_points(cells)
+        above, below = self._gaps(cells, points)
+        score = (-g).clamp(min=0) * above + g.clamp(min=0) * below
+        return torch.where(root.splittable(cells, points), score, -1.0)
+
+    def _gaps(self, cells: Cells, points: Tensor) -> tuple[Tensor, Tensor]:
+        root, network = self.duals.root, self.duals.problem.network
+        bounds = root.between(cells, torch.float32)
+        x = root.spread(points, bounds.lower.data[:1])
+        parts = [
+            _gap(activation, bounds.lower.flat(k), bounds.upper.flat(k), x.flat(k))
+            for k, activation in network.flat_activations()
+        ]
+        if not parts:
+            return points, points
+        above, below = (torch.cat(column, -1) for column in zip(*parts, strict=True))
+        return root.gather(above), root.gather(below)
+
+    def probe(self, problem: Index, neuron: Index, sign: NDArray[np.int8]) -> Matrix:
+        """One backward sweep for each child, with its parent's lines and CROWN's at the split neuron."""
+        if len(problem) == 0:
+            return np.empty(0, np.float32)
+        index, chosen = torch.from_numpy(problem), torch.from_numpy(neuron)
+        above = torch.from_numpy(sign) > 0
+        with torch.inference_mode():
+            parts = [
+                self._probe(index[at], chosen[at], above[at]) for at in self._chunks(len(index))
+            ]
+        return np.asarray(torch.cat(parts).numpy())
+
+    def _probe(self, problem: Tensor, neuron: Tensor, above: Tensor) -> Tensor:
+        parents = self.work.take(problem)
+        cells = self.duals.root.cut(parents.cells, neuron, above)
+        dual = self.duals.of(parents._replace(cells=cells))
+        (lower, upper), beta = self._lines
+        low_min, low_max, up_min, up_max = dual.hull.slope_limits
+        lines = Slopes(lower[problem].clamp(low_min, low_max), upper[problem].clamp(up_min, up_max))
+        sweep = propagate(dual, lines, beta[problem])
+        value = dual.value_at(*sweep)[:, 0].nan_to_num(-torch.inf, neginf=-torch.inf)
+        return torch.where(cells.empty, torch.inf, value)
+
+    @cached_property
+    def _lines(self) -> tuple[Slopes, Tensor]:
+        """Of all sub-problems, `[N, 1, total]`."""
+        parts = []
+        for at in self._chunks(len(self.beta)):
+            dual = self.duals.of(self.work.take(at))
+            rho, (_, g) = self.duals.decode(dual, self.beta[at])
+            lines, beta = self.duals.lines(dual, rho, g)
+            parts.append((lines.lower, lines.upper, beta))
+        lower, upper, beta = (torch.cat(column) for column in zip(*parts, strict=True))
+        return Slopes(lower, upper), beta
+
+    def _chunks(self, count: int) -> list[Tensor]:
+        return list(self.duals.chunks(count, self.memory))
+
+
+def _gap(activation: Activation, l: Tensor, u: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
+    """How far the best of some lines above σ, and below it, are from σ at x."""
+    at_x = activation.value(x)
+    low_min, low_max, up_min, up_max = activation.slopes(l, u)
+    above = torch.minimum(*(s * x + activation.upper_offset(s, l, u) for s in (up_min, up_max)))
+    below = torch.maximum(*(s * x + activation.lower_offset(s, l, u) for s in (low_min, low_max)))
+    return (above - at_x).clamp(min=0), (at_x - below).clamp(min=0)
