@@ -25,7 +25,7 @@ MEMBERS = {
     "io": {"io"},
     "report": {"report"},
     "runtime": {"runtime"},
-    "entry": {"benching", "deciding", "robustness"},
+    "entry": {"benching", "deciding", "robustness", "warm"},
     "cli": {"cli"},
     "top": {"__init__", "__main__"},
 }

@@ -11,22 +11,23 @@ Every failure passes through `_failure`, the one place that knows exceptions and
 import os
 import sys
 import traceback
-from argparse import SUPPRESS, Namespace
+from argparse import SUPPRESS
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from anybound.cli.command import Command
-from anybound.cli.commands import attack, bounds, completion, demo, inspect, methods, verify
+from anybound.cli.commands import attack, bench, bounds, completion, demo, inspect, methods, verify
 from anybound.cli.output import Output
 from anybound.cli.parser import Parser, positive_int
 from anybound.cli.versions import versions
 from anybound.errors import AnyboundError
 
-__all__ = ["COMMANDS", "build_parser", "main"]
+__all__ = ["COMMANDS", "build_parser", "limit_threads", "main"]
 
 COMMANDS: tuple[Command, ...] = (
     inspect.COMMAND,
     verify.COMMAND,
+    bench.COMMAND,
     bounds.COMMAND,
     attack.COMMAND,
     methods.COMMAND,
@@ -114,7 +115,7 @@ def _run(arguments: Sequence[str], output: Output) -> int:
         return _show_versions(output)
     if options.command is None:
         parser.error(f"no command given (choose from {', '.join(parser.commands())})")
-    _limit_threads(options)
+    limit_threads(options.threads)
     command = next(command for command in COMMANDS if command.name == options.command)
     return command.run(options, output)
 
@@ -129,14 +130,14 @@ def _show_versions(output: Output) -> int:
     return 0
 
 
-def _limit_threads(options: Namespace) -> None:
+def limit_threads(threads: int | None) -> None:
     """Numerical libraries read these variables when they are loaded, which is later than now."""
-    if options.threads is None:
+    if threads is None:
         return
     for variable in _THREAD_VARIABLES:
-        os.environ[variable] = str(options.threads)
+        os.environ[variable] = str(threads)
     if "torch" in sys.modules:
-        sys.modules["torch"].set_num_threads(options.threads)
+        sys.modules["torch"].set_num_threads(threads)
 
 
 def _guarded(work: Callable[[], int], output: Output, debug: bool) -> int:

@@ -12,7 +12,14 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.table import Table
 
-__all__ = ["bounds_view", "demo_view", "methods_view", "network_view", "property_view"]
+__all__ = [
+    "bench_view",
+    "bounds_view",
+    "demo_view",
+    "methods_view",
+    "network_view",
+    "property_view",
+]
 
 # Records are plain JSON data, whose types the type checker cannot follow by key.
 Data = Any
@@ -69,6 +76,23 @@ def bounds_view(record: Data) -> "list[RenderableType]":
         f"{ambiguous:,} of {plural(neurons, 'hidden neuron')} ambiguous; {record['seconds']:.2f} s,"
         f" of which {record['seconds_intermediate']:.2f} s on hidden layers",
     ]
+
+
+def bench_view(record: Data) -> "list[RenderableType]":
+    """A line per benchmark, and one for all if there are several."""
+    names = ("holds", "violated", "unknown", "timeout", "failed", "contradicted")
+    rows = [_bench_row(row["benchmark"], [row], names) for row in record["benchmarks"]]
+    if len(rows) > 1:
+        rows.append(_bench_row("all", record["benchmarks"], names))
+    columns = ("benchmark", "instances", *names, "seconds", "CPU s")
+    return [_table(columns, rows, columns[1:])]
+
+
+def _bench_row(label: str, rows: Data, names: Sequence[str]) -> tuple[str, ...]:
+    counts = {name: sum(row.get(name, 0) for row in rows) for name in names}
+    verdicts = sum(counts[name] for name in names[:4])
+    seconds, cpu = (sum(row[name] for row in rows) for name in ("seconds", "cpu_seconds"))
+    return (label, str(verdicts), *map(str, counts.values()), f"{seconds:.1f}", f"{cpu:.1f}")
 
 
 def methods_view(record: Data) -> "list[RenderableType]":

@@ -23,7 +23,7 @@ from anybound.runtime.worker import INTERRUPT, Hello, Progress, serve
 __all__ = ["Running", "fresh", "server"]
 
 INTERRUPT_SECONDS = 0.3  # for a job to come to its end by itself
-START_SECONDS = 120.0  # a process that is not up by then never will be
+START_SECONDS = 600.0  # a process that is not up by then, compiling included, never will be
 
 
 def fresh(preload: Sequence[str]) -> BaseContext:
@@ -88,8 +88,7 @@ class Running:
             while (left := deadline - time.monotonic()) > 0 and self.connection.poll(left):
                 finished = self._next()
                 if finished is not None:
-                    done = finished.ending is Ending.DONE
-                    return replace(finished, ending=Ending.INTERRUPTED) if done else finished
+                    return replace(finished, ending=Ending.INTERRUPTED)
         return self.kill(Ending.INTERRUPTED)
 
     def kill(self, ending: Ending, message: str = "") -> Finished:

@@ -10,14 +10,7 @@ import time
 from argparse import Namespace
 
 from anybound.cli.command import Command, Example
-from anybound.cli.deciding import (
-    EMPTY,
-    GRACE,
-    PRELOAD,
-    add_deciding_options,
-    completed,
-    deciding_arguments,
-)
+from anybound.cli.deciding import add_deciding_options, deciding_arguments
 from anybound.cli.output import Output, Record
 from anybound.cli.parser import Parser, seconds
 from anybound.errors import InvalidConfig
@@ -63,6 +56,7 @@ def _run(options: Namespace, output: Output) -> int:
 
 
 def _decided(options: Namespace, started: float, output: Output) -> Record:
+    from anybound.benching import GRACE, PRELOAD, completed
     from anybound.runtime.job import Ending, Job
     from anybound.runtime.pool import run_one
     from anybound.runtime.process import fresh
@@ -89,7 +83,7 @@ def _decided(options: Namespace, started: float, output: Output) -> Record:
         if options.debug:
             output.trace(finished.traceback)
         raise _Crash(finished.message)
-    return completed(finished, finished.record or EMPTY)
+    return completed(finished)
 
 
 def _progress(record: Record) -> str:
