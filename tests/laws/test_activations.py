@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
 
 import mpmath
 import numpy as np
@@ -459,6 +460,17 @@ def test_relu_tie_rule(
 ) -> None:
     arguments = (torch.tensor([v], dtype=dtype) for v in (c, g, l, u))
     assert ReLU().argmin(*arguments).x.item() == expected
+
+
+@pytest.mark.parametrize(("c", "g"), [(-3e299, 1e300), (-0.9e300, 1e300), (0.3e300, -1e300)])
+def test_subnormal_widths_do_not_tilt_the_chord(c: float, g: float) -> None:
+    """The chord tells which end is the better one, however narrow [l, u] is."""
+    l, u, cost, weight = (torch.tensor([x], dtype=torch.float64) for x in (-1e-310, 1e-310, c, g))
+    found = ReLU().argmin(cost, weight, l, u).value - ReLU().slack(cost, weight, l, u)
+    ends = (Fraction(x) for x in (-1e-310, 0.0, 1e-310))
+    least = min(Fraction(c) * x + Fraction(g) * max(x, Fraction(0)) for x in ends)
+    assert Fraction(found.item()) <= least
+    assert ReLU().chord(u, 2 * u).item() == 1.0
 
 
 def test_fixed_relu_has_exact_lines() -> None:

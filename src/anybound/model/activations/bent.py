@@ -192,6 +192,10 @@ def _ambiguous(l: Tensor, u: Tensor) -> Tensor:
 
 
 def share(l: Tensor, u: Tensor) -> Tensor:
-    """u⁺/(u⁺ − l⁻): exactly 1 where l >= 0 (and u > 0), exactly 0 where u <= 0."""
+    """u⁺/(u⁺ − l⁻): exactly 1 where l >= 0 (and u > 0), exactly 0 where u <= 0.
+
+    Subnormal widths divide as well as others: a floor under them would tilt the chord, which
+    `slack` relies on, by more than its rounding."""
     positive = u.clamp(min=0)
-    return positive / (positive - l.clamp(max=0)).clamp(min=torch.finfo(l.dtype).tiny)
+    width = positive - l.clamp(max=0)
+    return positive / torch.where(width > 0, width, 1)
