@@ -7,6 +7,7 @@ parts' own errors allow; the law is tested at their corners.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from decimal import Context, Decimal, Inexact, localcontext
@@ -39,6 +40,7 @@ from anybound.model.affine import (
     add,
     compose,
 )
+from anybound.model.affine.weight_error import plus, times
 
 Exact = NDArray[np.object_]
 seeds = st.integers(0, 2**32 - 1)
@@ -357,3 +359,8 @@ def test_shapes_have_to_meet() -> None:
         compose(Identity.of((3,)), Identity.of((2,)))
     with pytest.raises(InvalidModel, match="added"):
         add([Identity.of((3,)), Identity.of((2,))])
+
+
+def test_errors_beyond_float64_are_infinite() -> None:
+    assert plus(1e308, 1e308) == math.inf
+    assert times(1e308, 1e308) == math.inf

@@ -14,11 +14,15 @@ from onnx import NodeProto, TensorProto, helper
 from onnx_models import Array, assert_same, model
 
 from anybound.errors import InvalidModel, UnsupportedModel
+from anybound.io.onnx_ops.activations import activated
+from anybound.io.onnx_ops.algebra import concatenated
 from anybound.io.onnx_ops.table import HANDLERS
+from anybound.io.onnx_ops.value import Affine, Constant, Term
 from anybound.io.onnx_reader import from_proto
+from anybound.model.activations import Activation, Clip, LeakyReLU, ReLU, Sigmoid
 from anybound.model.affine.chain import Chain
 from anybound.model.affine.conv import Conv
-from anybound.model.affine.structural import Pad, Reshape
+from anybound.model.affine.structural import Identity, Pad, Reshape
 
 node = helper.make_node
 rng = np.random.default_rng(7)
@@ -808,3 +812,29 @@ def test_normalised_convolutions_are_convolutions() -> None:
     (edge,) = network.nodes[2].edges
     maps = edge.map.maps if isinstance(edge.map, Chain) else (edge.map,)
     assert [type(m) for m in maps if not isinstance(m, Reshape)] in ([Conv], [Pad, Conv])
+
+
+@dataclass(frozen=True)
+class _Node:
+    """As much of a node as folding a constant asks for."""
+
+    def finite(self, constant: Constant, meaning: str) -> Constant:
+        return constant
+
+
+@pytest.mark.parametrize("activation", [ReLU(), LeakyReLU(-3.0), Clip(0.0, 6.0), Sigmoid()])
+def test_an_activation_passes_on_errors_smaller_than_a_rounding(activation: Activation) -> None:
+    """1 ± 1e-20 is no wider than 1 in float64, but its image is not exact."""
+    error, steepness = 1e-20, float(activation.slope(torch.ones((), dtype=torch.float64)))
+    op: Any = _Node()
+    folded = activated(op, Constant(np.array([1.0]), error), activation)
+    assert isinstance(folded, Constant)
+    assert folded.error >= abs(steepness) * error
+
+
+def test_concatenating_a_zero_keeps_its_error() -> None:
+    """A folded constant that came out as 0 need not be 0."""
+    value = Affine((Term(0, Identity.of((1, 2))),), (1, 2))
+    joined = concatenated([value, Constant(np.zeros((1, 1)), 1e-3)], 1)
+    assert isinstance(joined, Affine)
+    assert sum(term.map.error.bias for term in joined.terms) >= 1e-3

@@ -19,19 +19,21 @@ from anybound.model.activations.leaky_relu import LeakyReLU, PReLU
 from anybound.model.activations.relu import ReLU
 from anybound.model.activations.sigmoid import Sigmoid
 from anybound.model.activations.tanh import Tanh
+from anybound.model.affine.weight_error import plus, times
 
 _NO_END = 3.4e38  # the default ends of Clip are the largest float32 numbers
 
 
 def activated(op: Op, value: Value, activation: Activation) -> Value:
-    """σ(value); a constant's image comes with the width of an interval that holds it."""
+    """σ(value); a constant's error is that of evaluating σ, and its own times σ's steepest slope."""
     if not isinstance(value, Constant):
         return op.builder.activate(value, activation, op.title)
     x = tensor(op.finite(value, "the argument").array)
     y = activation.value(x)
-    low, high = activation.range(x - value.error, x + value.error)
+    low, high = activation.range(x, x)
     width = float(torch.maximum(high - y, y - low).max()) if x.numel() else 0.0
-    return Constant(y.numpy(), float(np.nextafter(width, np.inf)) if width else 0.0)
+    evaluated = float(np.nextafter(width, np.inf)) if width else 0.0
+    return Constant(y.numpy(), plus(evaluated, times(activation.lipschitz, value.error)))
 
 
 def relu(op: Op) -> Value:

@@ -206,5 +206,4 @@ def concatenated(values: Sequence[Value], axis: int) -> Value:
         offset += value.shape[axis]
     if not terms:
         return Constant(known, error)
-    joined = Affine(tuple(terms), known.shape)
-    return shifted(joined, Constant(known, error)) if known.any() else joined
+    return shifted(Affine(tuple(terms), known.shape), Constant(known, error))

@@ -41,7 +41,10 @@ def plus(*terms: float) -> float:
     nonzero = [term for term in terms if term != 0.0]
     if len(nonzero) <= 1:
         return sum(nonzero, 0.0)
-    return nextafter(fsum(nonzero), inf)
+    try:
+        return nextafter(fsum(nonzero), inf)
+    except OverflowError:  # a sum beyond the largest float64
+        return inf
 
 
 def times(*factors: float) -> float:
