@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from anybound_check.arithmetic import Unreadable
+from anybound_check.arithmetic import Array, Index, Unreadable
 
 TYPES = {name: np.dtype(name) for name in ("|u1", "<u2", "<i4", "<f2", "<f4", "<f8")}
 _DAMAGED = (zipfile.BadZipFile, zlib.error, ValueError, NotImplementedError, RuntimeError, OSError)
@@ -32,24 +32,22 @@ class Record(NamedTuple):
         return [Record(value, self.arrays) for value in values]
 
     def record(self, key: str) -> Record | None:
-        value = self.fields.get(key)
-        if value is not None and not isinstance(value, dict):
-            raise Unreadable(f"'{key}' is not an object")
-        return None if value is None else Record(value, self.arrays)
+        if key not in self.fields:
+            return None
+        [own] = Record({key: [self.fields[key]]}, self.arrays).list(key)
+        return own
 
     def integer(self, key: str, below: int) -> int:
         value = self.fields.get(key)
         if type(value) is not int or not 0 <= value < below:
-            raise Unreadable(
-                f"'{key}' is {str(value)[:40]}; expected an integer from 0 to {below - 1}"
-            )
+            raise Unreadable(f"'{key}' is {str(value)[:40]}; expected 0 to {below - 1}")
         return value
 
     def array(self, key: str, kinds: str, shape: tuple[int | None, ...]) -> NDArray[Any] | None:
         """The array of this name; None in the shape stands for any length."""
-        name = self.fields.get(key)
-        if name is None:
+        if key not in self.fields:
             return None
+        name = self.fields[key]
         array = self.arrays.get(name) if isinstance(name, str) else None
         if array is None or array.dtype.kind not in kinds or array.ndim != len(shape):
             raise Unreadable(f"'{key}' names no array of kind {kinds} with {len(shape)} axes")
@@ -59,7 +57,11 @@ class Record(NamedTuple):
             raise Unreadable(f"'{key}' holds NaN or infinite numbers")
         return array
 
-    def indices(self, key: str, below: int) -> NDArray[np.int64]:
+    def floats(self, key: str, shape: tuple[int | None, ...]) -> Array | None:
+        array = self.array(key, "f", shape)
+        return None if array is None else array.astype(np.float64)
+
+    def indices(self, key: str, below: int) -> Index:
         """Integers from 0 to below - 1, [n]; none if absent."""
         array = self.array(key, "iu", (None,))
         values = np.zeros(0, np.int64) if array is None else array.astype(np.int64)

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
+Index = NDArray[np.int64]
 
 UNIT = 2.0**-53
 UNIT32 = 2.0**-24
@@ -38,7 +39,7 @@ class Invalid(Exception):
 def gamma(terms: float, unit: float = UNIT) -> float:
     """gamma(m), rounded up."""
     size = terms * unit
-    if not 0 <= size <= 1e-4:
+    if not 0 <= size <= (1e-4 if unit == UNIT else 0.1):
         raise Unreadable(f"sums of {terms:.0f} terms have no useful error bound")
     return size / (1 - size) * (1 + 2.0**-40)
 

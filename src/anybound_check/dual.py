@@ -23,12 +23,23 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from anybound_check.arithmetic import (
-    HUGE, S_ERROR, TINY, UNIT, UNIT32, Array, Invalid, down, gamma, s_shaped, up,
-)  # fmt: skip
+from anybound_check.arithmetic import (  # fmt: skip
+    HUGE,
+    S_ERROR,
+    TINY,
+    UNIT,
+    UNIT32,
+    Array,
+    Index,
+    Invalid,
+    down,
+    gamma,
+    s_shaped,
+    up,
+)
 from anybound_check.network import Network
 
-Index = NDArray[np.int64]
+Flags = NDArray[np.bool_]
 NONE = np.zeros(0, np.int64)
 
 
@@ -70,22 +81,21 @@ class Region:
         return Region(self.network, self.lower[:], self.upper[:], self.price[:], self.single)
 
     @property
-    def empty(self) -> NDArray[np.bool_]:
+    def empty(self) -> Flags:
         """[B]: whether some interval is empty: then the box holds no input in question."""
         crossed = [(l > u).any(0) for l, u in zip(self.lower, self.upper, strict=True)]
-        return np.any(np.broadcast_arrays(*crossed), axis=0)
+        return np.asarray(np.any(np.stack(crossed), axis=0))
 
     def propagate(self, first: int) -> None:
         """Interval arithmetic from node `first` on; intervals only shrink."""
         for v in range(first, len(self.network.nodes)):
             node = self.network.nodes[v]
             l, u = self._activated(v) if node.activation else self._affine(v)
-            self.lower[v] = np.maximum(self.lower[v], l)
-            self.upper[v] = np.minimum(self.upper[v], u)
-            if (
-                not (np.abs(self.lower[v]) <= HUGE).all()
-                or not (np.abs(self.upper[v]) <= HUGE).all()
-            ):
+            self.lower[v], self.upper[v] = (
+                np.maximum(self.lower[v], l),
+                np.minimum(self.upper[v], u),
+            )
+            if not (self.magnitude(v) <= HUGE).all():
                 raise Invalid("the network's values are too large, or not numbers")
 
     def magnitude(self, v: int) -> Array:
@@ -211,11 +221,7 @@ class _Sweep:
             x[mine] for x in (self.hints.split, self.hints.owner, self.hints.sign, self.hints.beta)
         )
         # Elsewhere a ReLU is affine: nu = h or 0, and the minimum of h relu(x) - nu x is 0 exactly.
-        bent = (
-            ((low < 0) & (high > 0)).any(1)
-            if node.activation == "relu"
-            else np.ones(len(low), bool)
-        )
+        bent = np.asarray(((low < 0) & (high > 0)).any(axis=1) | (node.activation != "relu"))
         bent[split - first] = True
         live = np.flatnonzero(bent)
         place = np.cumsum(bent) - 1

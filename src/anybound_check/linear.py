@@ -11,9 +11,8 @@ from functools import cached_property
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
-from anybound_check.arithmetic import Array
+from anybound_check.arithmetic import Array, Index
 
 
 class Linear(Protocol):
@@ -33,7 +32,7 @@ class Linear(Protocol):
 class Move:
     """y[i] = x[index[i]], or 0 where the index is -1; without an index, y = x. No index twice."""
 
-    index: NDArray[np.int64] | None = None
+    index: Index | None = None
     size: int = 0  # of x
     fan: int = 1
     exact: bool = True
@@ -79,7 +78,7 @@ class Matrix:
 
     @property
     def fan(self) -> int:
-        return max(self.weight.shape) + 2
+        return int(max(self.weight.shape)) + 2
 
     @cached_property
     def magnitude(self) -> Array:
@@ -92,7 +91,7 @@ class Matrix:
         return self._apply(self.weight.T, g)
 
     def _apply(self, matrix: Array, x: Array) -> Array:
-        y = np.matmul(matrix, x.reshape(self.lead, matrix.shape[1], -1))
+        y: Array = np.matmul(matrix, x.reshape(self.lead, matrix.shape[1], -1))
         return y.reshape(-1, x.shape[1])
 
 
@@ -112,7 +111,7 @@ class Conv:
     @property
     def fan(self) -> int:
         f, c, kh, kw = self.weight.shape
-        return max(f // self.groups, c) * kh * kw + 2
+        return int(max(f // self.groups, c) * kh * kw) + 2
 
     @cached_property
     def out(self) -> tuple[int, int]:
@@ -141,7 +140,7 @@ class Conv:
         for i, j, rows, columns in self._windows():
             patches[:, i, j] = padded[:, rows, columns]
         matrix = self.magnitude if absolute else self.matrix
-        y = np.matmul(matrix, patches.reshape(self.groups, matrix.shape[2], -1))
+        y: Array = np.matmul(matrix, patches.reshape(self.groups, matrix.shape[2], -1))
         return y.reshape(-1, x.shape[1])
 
     def adjoint(self, g: Array) -> Array:

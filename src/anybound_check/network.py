@@ -18,17 +18,9 @@ import onnx
 from google.protobuf.message import DecodeError
 from onnx import TensorProto, helper
 
-from anybound_check.arithmetic import Array, Unreadable, gamma
+from anybound_check.arithmetic import Array, Index, Unreadable, gamma
 from anybound_check.linear import Linear, Move
-from anybound_check.operators import (
-    MAX_ELEMENTS,
-    OPERATORS,
-    Constant,
-    Index,
-    Shape,
-    Value,
-    array_of,
-)
+from anybound_check.operators import MAX_ELEMENTS, OPERATORS, Constant, Shape, Value, array_of
 
 _REFUSED = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError)
 

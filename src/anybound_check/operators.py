@@ -12,12 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 from onnx import TensorProto, numpy_helper
 
-from anybound_check.arithmetic import HUGE, Array, Unreadable
+from anybound_check.arithmetic import HUGE, Array, Index, Unreadable
 from anybound_check.linear import Conv, Linear, Matrix, Move, Scale
 
 MAX_ELEMENTS = 2**24
 Shape = tuple[int, ...]
-Index = NDArray[np.int64]
 Constant = NDArray[Any]
 Attributes = dict[str, Any]
 
@@ -118,7 +117,9 @@ def _conv(r: Builder, given: Attributes, x: Value, w: Any, b: Any = None) -> Val
 
 def _average(r: Builder, given: Attributes, x: Value) -> Value:
     kernel = tuple(given.get("kernel_shape", x.shape[2:]))
-    others = {key: given[key] for key in ("auto_pad", "strides", "pads") if key in given}
+    others: Attributes = {
+        key: given[key] for key in ("auto_pad", "strides", "pads") if key in given
+    }
     if given.get("ceil_mode", 0) or (
         any(others.get("pads", ())) and not given.get("count_include_pad", 0)
     ):

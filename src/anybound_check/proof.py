@@ -2,8 +2,8 @@
 
 For every clause: intermediate bounds, each computed here from the slopes proposed; and a tree of
 splits whose leaves all have a positive lower bound of sum_m w_m (A y - b)_m, w >= 0. As every child
-pair is (x >= a, x <= a), the leaves cover the box; and where the sum is positive, some row is
-violated: y is not in the clause. Nothing is taken from the certificate but proposals.
+pair is (x >= a, x <= a), the leaves cover the box; and where the sum is positive, some row of
+A y <= b is violated: y is not in the clause. Nothing is taken from the certificate but proposals.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from typing import NamedTuple
 import numpy as np
 
 from anybound_check.archive import Record, read_archive
-from anybound_check.arithmetic import HUGE, Array, Invalid, Unreadable
-from anybound_check.dual import Hints, Index, Region
+from anybound_check.arithmetic import HUGE, Array, Index, Invalid, Unreadable
+from anybound_check.dual import Hints, Region
 from anybound_check.network import Network, read_network
 from anybound_check.tree import Leaves, Slopes, Tree
 from anybound_check.vnnlib import Clause, read_property
 
 MAX_FILE = 2**31
-CHUNK = 2**22  # numbers per tensor-wide array of a batch of problems
+CHUNK = 2**22  # numbers of a node in a batch of problems
 
 
 @dataclass(frozen=True)
@@ -46,8 +46,7 @@ def check(network: str | Path, prop: str | Path, certificate: str | Path) -> Rep
     semantics, reason, unreadable = "", "", False
     try:
         model, spec, proof = (_content(Path(path)) for path in (network, prop, certificate))
-        limit = 4 * (len(model) + len(spec) + len(proof)) + 2**20
-        manifest = read_archive(proof, limit)
+        manifest = read_archive(proof, 4 * (len(model) + len(spec) + len(proof)) + 2**20)
         semantics = _header(manifest, model, spec)
         with np.errstate(all="ignore"):  # what is not finite is refused where it matters
             net = read_network(model)
@@ -63,15 +62,13 @@ def check(network: str | Path, prop: str | Path, certificate: str | Path) -> Rep
 def _content(path: Path) -> bytes:
     """A file's bytes, unpacked if they are gzip'd."""
     try:
-        content = path.read_bytes()
-        if content[:2] != b"\x1f\x8b":
-            return content
-        with gzip.open(path) as file:
-            content = file.read(MAX_FILE + 1)
-    except (OSError, EOFError, zlib.error) as error:
+        with path.open("rb") as plain, gzip.open(path) as packed:
+            is_packed = plain.peek(2)[:2] == b"\x1f\x8b"
+            content = (packed if is_packed else plain).read(MAX_FILE + 1)
+    except (OSError, EOFError, ValueError, zlib.error) as error:
         raise Unreadable(f"{path.name}: {error}") from error
     if len(content) > MAX_FILE:
-        raise Unreadable(f"{path.name} unpacks to more than {MAX_FILE} bytes")
+        raise Unreadable(f"{path.name} has more than {MAX_FILE} bytes")
     return content
 
 
@@ -87,9 +84,21 @@ def _header(manifest: Record, model: bytes, spec: bytes) -> str:
     return str(fields["semantics"])
 
 
+class Goal(NamedTuple):
+    """start.t + value for R problems, within `loss`; `start` by node."""
+
+    start: dict[int, Array]
+    value: Array
+    loss: Array
+
+    @classmethod
+    def nothing(cls, count: int) -> Goal:
+        return cls({}, np.zeros(count), np.zeros(count))
+
+
 @dataclass(eq=False)
 class Checker:
-    """One network and its clauses."""
+    """One network and its clauses; `single` for the network executed in float32."""
 
     network: Network
     clauses: list[Clause]
@@ -107,19 +116,25 @@ class Checker:
         for group in manifest.list("groups"):
             proofs = group.list("proofs")
             numbers = [proof.integer("clause", len(self.clauses)) for proof in proofs]
-            boxes = [self.clauses[c][:2] for c in numbers]
+            boxes = [self.clauses[number][:2] for number in numbers]
             if not boxes or not all(np.array_equal(boxes[0], box) for box in boxes):
                 raise Invalid("a group needs clauses, all over the same box")
-            region = Region.over(self.network, *boxes[0], self.single)
+            region = self.region(numbers[0])
             for step in group.list("steps"):
                 self._step(region, step, None)
             for number, proof in zip(numbers, proofs, strict=True):
-                self._clause(region.copy(), self.clauses[number], proof, number)
+                self._prove_clause(region.copy(), number, proof)
             left -= set(numbers)
         if left:
             raise Invalid(f"clause {min(left)} is not proved")
 
-    def _clause(self, region: Region, clause: Clause, proof: Record, number: int) -> None:
+    def region(self, clause: int) -> Region:
+        """A clause's box, with interval bounds."""
+        box = self.clauses[clause]
+        return Region.over(self.network, box.lower, box.upper, self.single)
+
+    def _prove_clause(self, region: Region, number: int, proof: Record) -> None:
+        clause = self.clauses[number]
         for step in proof.list("steps"):
             self._step(region, step, clause)
             if region.empty[0]:  # no input of the box violates the property
@@ -133,46 +148,49 @@ class Checker:
                 raise Invalid(f"{where}: the bound {lower[worst]:.6g} is not positive")
 
     def _step(self, region: Region, step: Record, clause: Clause | None) -> None:
-        """Bounds of some neurons, and of what follows from them. Under the negated property, if
-        there are row weights: w.(A y - b) <= 0 on all inputs in question, so it may be added."""
-        pre = self.network.pre[step.integer("layer", len(self.network.pre))]
-        low, high = (step.indices(key, self.network.nodes[pre].size) for key in ("lower", "upper"))
-        count = len(low) + len(high)
+        layer = step.integer("layer", len(self.network.pre))
+        size = self.network.nodes[self.network.pre[layer]].size
+        low, high = step.indices("lower", size), step.indices("upper", size)
+        count, rows = len(low) + len(high), 0 if clause is None else len(clause.offset)
         slopes = Slopes.read(step.record("slopes"), count, self.network)
-        weights = step.array("weights", "f", (count, 0 if clause is None else len(clause.offset)))
+        self.improve(
+            region, layer, low, high, slopes, clause, step.floats("weights", (count, rows))
+        )
+
+    def improve(
+        self, region: Region, layer: int, low: Index, high: Index,
+        slopes: Slopes, clause: Clause | None = None, weights: Array | None = None,
+    ) -> None:  # fmt: skip
+        """Lower bounds of the neurons `low` of a pre-activation, upper ones of `high`, and what
+        follows from them. Under the negated property, if the clause has weights: on all inputs in
+        question w.(A y - b) <= 0, so adding it makes nothing larger."""
+        pre, count = self.network.pre[layer], len(low) + len(high)
         neuron, sign = np.concatenate([low, high]), np.repeat([1.0, -1.0], [len(low), len(high)])
         for first in range(0, count, self.batch):
             part = np.arange(first, min(first + self.batch, count))
-            goal = _Goal({}, np.zeros(len(part)), np.zeros(len(part)))
+            goal = Goal.nothing(len(part))
             if clause is not None and weights is not None:
-                goal = self.goal(region, clause, weights[part].astype(np.float64))
-            self.tighten(region, pre, neuron[part], sign[part], part * 0, goal, slopes.rows(part))
+                goal = self.goal(region, clause, weights[part])
+            self._tighten(region, pre, neuron[part], sign[part], part * 0, goal, slopes.rows(part))
         region.propagate(pre + 1)
 
-    def tighten(
-        self,
-        region: Region,
-        pre: int,
-        neuron: Index,
-        sign: Array,
-        which: Index,
-        goal: _Goal,
-        hints: Hints,
-    ) -> None:
+    def _tighten(
+        self, region: Region, pre: int, neuron: Index, sign: Array, which: Index, goal: Goal, hints: Hints
+    ) -> None:  # fmt: skip
         """Lower bounds of sign times a neuron of a pre-activation, in the boxes `which`."""
         start = np.zeros((self.network.nodes[pre].size, len(neuron)))
         start[neuron, np.arange(len(neuron))] = sign
         value = region.bound({**goal.start, pre: start}, goal.value, goal.loss, hints, which)
         region.improve(pre, neuron, sign, which, value)
 
-    def goal(self, region: Region, clause: Clause, w: Array) -> _Goal:
+    def goal(self, region: Region, clause: Clause, w: Array) -> Goal:
         """w.(A y - b) for weights [R, m]."""
         if (w < 0).any() or (w > HUGE).any():
             raise Invalid("a row weight is negative or too large")
         output = self.network.output
         size = np.abs(clause.matrix) @ region.magnitude(output).max(1) + np.abs(clause.offset)
         start = np.ascontiguousarray((w @ clause.matrix).T)
-        return _Goal({output: start}, -(w @ clause.offset), 4 * self.network.gamma * (w @ size))
+        return Goal({output: start}, -(w @ clause.offset), 4 * self.network.gamma * (w @ size))
 
     def leaves(
         self, region: Region, clause: Clause, tree: Tree, leaves: Leaves, hints: Hints
@@ -180,7 +198,7 @@ class Checker:
         """Lower bounds of some leaves."""
         which = np.arange(len(leaves.number))
         if tree.has_boxes:
-            region = region.divided(len(which), leaves.owner, leaves.index, leaves.sign, leaves.at)
+            region = region.divided(len(which), *leaves[1:])
             for layer in tree.layers:
                 self._renew(region, self.network.pre[layer])
         goal = self.goal(region, clause, tree.weights[leaves.number])
@@ -190,18 +208,9 @@ class Checker:
     def _renew(self, region: Region, pre: int) -> None:
         """Bounds of a pre-activation in every box, where it may be positive and negative."""
         place = np.argwhere((region.lower[pre] < 0) & (region.upper[pre] > 0))
-        for sign in (1.0, -1.0):
-            for first in range(0, len(place), self.batch):
-                neuron, which = place[first : first + self.batch].T
-                zero = np.zeros(len(which))
-                goal = _Goal({}, zero, zero)
-                self.tighten(region, pre, neuron, zero + sign, which, goal, Hints())
+        for first in range(0, len(place), self.batch):
+            neuron, which = place[first : first + self.batch].T
+            for sign in (1.0, -1.0):
+                goal, signs = Goal.nothing(len(which)), np.full(len(which), sign)
+                self._tighten(region, pre, neuron, signs, which, goal, Hints())
         region.propagate(pre + 1)
-
-
-class _Goal(NamedTuple):
-    """start.t + value, within `loss`."""
-
-    start: dict[int, Array]
-    value: Array
-    loss: Array

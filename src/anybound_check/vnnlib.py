@@ -112,7 +112,7 @@ def _limit(count: int) -> None:
 
 def _apply(atoms: list[Atom], box: dict[str, Fraction]) -> list[Atom]:
     """Put the bounds of inputs into `box`; the others are rows."""
-    rows = []
+    rows: list[Atom] = []
     for left, right in atoms:
         for name, other, side in ((left, right, "<"), (right, left, ">")):
             if name.startswith("X_"):
