@@ -103,6 +103,28 @@ def test_many_biases_that_cancel_are_accounted_for() -> None:
     check_exactly(one_case, still.like(torch.ones_like(still.data)), tightness=None)
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_coefficients_that_cancel_are_accounted_for(seed: int) -> None:
+    """Wᵀρ rounds relative to |W|ᵀ|ρ|, not to its small result; here x multiplies it."""
+    draw, n = Draw(seed), 400
+    weight, rho = draw.normal(n, 1), draw.normal(n)
+    for i in (-2, -1):  # the last multipliers cancel what the others sum up to
+        rho[i] = -((weight[:, 0] * rho).sum() - weight[i, 0] * rho[i]) / weight[i, 0]
+    one = torch.ones(1, 1, dtype=torch.float64)
+    nodes = (
+        Node((1,)),
+        Node((n,), (Edge(0, Dense.of(weight)),), ReLU()),
+        Node((1,), (Edge(1, Dense.of(torch.zeros(1, n, dtype=torch.float64))),)),
+    )
+    network = Network(nodes)
+    nothing = Layers(network.layout, torch.zeros(1, 1, n, dtype=torch.float64))
+    box = Box(-one[None], one[None] * draw.int(0, 1))
+    a_case = replace(
+        case(0), network=network, domain=box, bounds=Bounds(nothing, nothing), rows=one
+    )
+    check_exactly(a_case, nothing.like(rho[None, None]), tightness=None)
+
+
 @pytest.mark.parametrize("domain", DOMAINS)
 @pytest.mark.parametrize("activation", ACTIVATIONS)
 def test_q_is_below_every_sample(activation: str, domain: str) -> None:

@@ -196,8 +196,11 @@ def test_slopes_beat_them_on_all_images(name: str, image: int) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "image"), QUICK)
 def test_the_linear_program_agrees(name: str, image: int) -> None:
-    """One margin; HiGHS's interior point takes seconds."""
+    """One margin; HiGHS's interior point takes seconds.
+
+    The reference's intermediate bounds are in float32: widening ours by 2e-6 moves the optimum of
+    sgd's image by the 3e-5 that they differ."""
     one = instance(name, image)
     dual = one.dual(slice(0, 1))
     proved = dual.rigorous(maximise(dual, LP()).rho)
-    assert float(proved) == pytest.approx(float(one.optimum()[0]), abs=1e-5)
+    assert float(proved) == pytest.approx(float(one.optimum()[0]), rel=2e-5)
