@@ -11,7 +11,7 @@ from anybound.budget import Budget
 from anybound.search.bounder import Expansion
 from anybound.search.branchings.random import Random
 from anybound.search.engine import Ended, SearchPlan, SearchResult, search
-from anybound.search.rule import Index, Matrix, Vector
+from anybound.search.rule import NOTHING_LEFT, Index, Matrix, Vector, best
 
 NEURONS = 3
 
@@ -90,3 +90,8 @@ def test_a_bound_that_is_no_number_proves_nothing() -> None:
     found = _run(_Bounder(np.nan, 2.0), looks=100)
     assert not found.lower[0] > 0
     assert found.lower[1] == 2.0
+
+
+def test_without_neurons_to_split_there_is_nothing_to_choose() -> None:
+    """A clause of several rows may stay open on a network whose neurons are all stable."""
+    assert best(np.zeros((2, 0), np.float32)).tolist() == [NOTHING_LEFT, NOTHING_LEFT]

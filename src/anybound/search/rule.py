@@ -48,7 +48,9 @@ class BranchingRule(ABC):
 
 
 def best(scores: Matrix) -> Index:
-    """The highest score of each row; `NOTHING_LEFT` where all are negative."""
+    """The highest score of each row; `NOTHING_LEFT` where all are negative, or where there are none."""
+    if scores.shape[1] == 0:
+        return np.full(len(scores), NOTHING_LEFT)
     choice = scores.argmax(1)
     left = scores[np.arange(len(scores)), choice] >= 0
     return np.where(left, choice, NOTHING_LEFT)
