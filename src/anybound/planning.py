@@ -16,7 +16,7 @@ from anybound.bound.compact.network import supports
 from anybound.decision import SearchReport, SearchTask
 from anybound.outcome import Witness
 from anybound.search.engine import Ended
-from anybound.search.relu_search import ReluPlan, search_rows
+from anybound.search.relu_search import ReluPlan, search_clauses
 from anybound.search.rule import Index, Matrix, Vector
 
 
@@ -34,9 +34,8 @@ class PlannedSearch:
         return self._split_neurons(task)
 
     def _split_neurons(self, task: SearchTask) -> SearchReport:
-        single = [member for member in task.open if member.rows.stop - member.rows.start == 1]
-        rows = np.array([member.rows.start for member in single], np.int64)
-        clause = {member.rows.start: member.clause for member in single}
+        number = [member.clause for member in task.open]
+        rows = [member.rows for member in task.open]
         found: list[Witness] = []
 
         def inspect(minimisers: Matrix) -> bool:
@@ -46,14 +45,13 @@ class PlannedSearch:
             return witness is not None
 
         def advance(known: Index, lower: Vector, subproblems: int) -> None:
-            task.advance(
-                {clause[int(r)]: float(b) for r, b in zip(known, lower, strict=True)}, subproblems
-            )
+            bounds = zip(known, lower, strict=True)
+            task.advance({number[int(c)]: float(b) for c, b in bounds}, subproblems)
 
-        report = search_rows(
+        report = search_clauses(
             task.safety.problem, task.bounds, rows, self.relu, task.budget, inspect, advance
         )
-        lower = {clause[int(r)]: float(b) for r, b in zip(rows, report.lower, strict=True)}
+        lower = dict(zip(number, report.lower.tolist(), strict=True))
         reason = "" if report.ended in (Ended.PROVED, Ended.WITNESS) else report.ended.value
         return SearchReport(
             lower,

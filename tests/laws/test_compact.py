@@ -6,8 +6,10 @@ of the input set run forward, and the linear program of the same leaf (HiGHS).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 
 import mpmath
 import numpy as np
@@ -54,6 +56,7 @@ class Leaves:
     case: Case
     draw: Draw
     count: int
+    clauses: tuple[slice, ...] | None = None
 
     @cached_property
     def sparse(self) -> SparseNetwork:
@@ -70,7 +73,7 @@ class Leaves:
 
     @cached_property
     def objective(self) -> CompactObjective:
-        return CompactObjective.of(self.case.problem.objective, self.network)
+        return CompactObjective.of(self.case.problem.objective, self.network, self.clauses)
 
     @cached_property
     def parents(self) -> Parents:
@@ -80,8 +83,17 @@ class Leaves:
         left = self.network.rows.left[self.network.rows.bends]
         slope = left + rng.random(size) * (1 - left)
         slope = np.where(sign == 0, slope, np.abs(rng.normal(size=size)) * (rng.random(size) < 0.7))
-        row = rng.integers(0, len(self.case.rows), self.count)
-        return Parents(row, sign, slope.astype(np.float32))
+        row = rng.integers(0, len(self.objective.exact.start), self.count)
+        return Parents(row, sign, slope.astype(np.float32), self.weights(row))
+
+    def weights(self, clause: NDArray[np.int64]) -> NDArray[np.float32]:
+        """1 where the clause has one row, else random on the simplex, some of them 0."""
+        even = self.objective.weights(clause)
+        if self.clauses is None:
+            return even
+        drawn = even * self.draw.rng.random(even.shape) * (self.draw.rng.random(even.shape) < 0.8)
+        drawn[drawn.sum(1) == 0] = even[drawn.sum(1) == 0]
+        return (drawn / drawn.sum(1, keepdims=True)).astype(np.float32)
 
     @cached_property
     def children(self) -> Children:
@@ -109,17 +121,28 @@ class Leaves:
         return slope
 
     def plain(self, slope: Array) -> plain.Backward:
-        return plain.backward(self.network, self.objective, self.sign, self.parents.row, slope)
+        weight = self.parents.weight
+        row = self.parents.row
+        return plain.backward(
+            self.network, self.objective, self.sign, row, slope, weight=weight.astype(np.float64)
+        )
 
     def leaf(self, i: int) -> Case:
-        """Child i for the portable engine: its own row, bounds cut by its splits."""
+        """Child i for the portable engine: its own function, bounds cut by its splits."""
         at, sign = torch.from_numpy(self.network.neuron), torch.from_numpy(self.sign[i])
         lower, upper = (x.data.clone() for x in (self.case.bounds.lower, self.case.bounds.upper))
         lower[0, 0, at] = torch.where(sign > 0, lower[0, 0, at].clamp(min=0), lower[0, 0, at])
         upper[0, 0, at] = torch.where(sign < 0, upper[0, 0, at].clamp(max=0), upper[0, 0, at])
         like = self.case.bounds.lower.like
-        row = self.case.rows[self.parents.row[i]].unsqueeze(0)
+        rows = self.case.rows[self.rows(i)]
+        weight = torch.from_numpy(self.parents.weight[i, : len(rows)].astype(np.float64))
+        row = torch.tensordot(weight, rows, 1).unsqueeze(0)
         return replace(self.case, bounds=Bounds(like(lower), like(upper)), rows=row)
+
+    def rows(self, i: int) -> slice:
+        """The rows of child i's clause."""
+        clause = int(self.parents.row[i])
+        return slice(clause, clause + 1) if self.clauses is None else self.clauses[clause]
 
     def climbed(self, climb: Climb, stop_above: float = np.inf) -> Solved:
         return solve(
@@ -130,6 +153,16 @@ class Leaves:
 def leaves(seed: int, count: int = 3, kinds: tuple[str, ...] = KINDS, **options: bool) -> Leaves:
     one = case(seed, activations=kinds, domains=("box",), subproblems=1, **options)
     return Leaves(one, Draw(seed + 1), count)
+
+
+def choices(seed: int, kinds: tuple[str, ...] = KINDS, **options: bool) -> Leaves:
+    """Leaves of clauses of one to four random rows."""
+    one = case(seed, activations=kinds, domains=("box",), subproblems=1, **options)
+    draw = Draw(seed + 1)
+    rows = torch.from_numpy(draw.rng.normal(size=(7, *one.network.output_shape)))
+    ends = [0, 1, 3, 7] if draw.chance(0.7) else [0, 2, 4, 7]
+    clauses = tuple(slice(a, b) for a, b in pairwise(ends))
+    return Leaves(replace(one, rows=rows), draw, 3, clauses)
 
 
 def close(a: Array, b: Array, tolerance: float) -> bool:
@@ -162,11 +195,14 @@ def test_blocks_are_the_matrix(seed: int) -> None:
     np.testing.assert_array_equal(dense[:rows], matrix.toarray())
 
 
+@pytest.mark.parametrize("made", [leaves, choices])
 @cases(60)
 @given(seeds)
-def test_slopes_give_the_portable_engines_value_at_their_rho(seed: int) -> None:
+def test_slopes_give_the_portable_engines_value_at_their_rho(
+    made: Callable[[int], Leaves], seed: int
+) -> None:
     """The bound of slopes is q at ρ = −ν; splits are clipped bounds."""
-    some = leaves(seed)
+    some = made(seed)
     sweep = some.plain(some.slope)
     rho = plain.multipliers(some.network, sweep.nu)
     for i in range(some.count):
@@ -174,10 +210,11 @@ def test_slopes_give_the_portable_engines_value_at_their_rho(seed: int) -> None:
         assert close(q.numpy(), sweep.value[i], 1e-9)
 
 
+@pytest.mark.parametrize("made", [leaves, choices])
 @cases(60)
 @given(seeds)
-def test_one_step_is_the_plain_sweep(seed: int) -> None:
-    some = leaves(seed)
+def test_one_step_is_the_plain_sweep(made: Callable[[int], Leaves], seed: int) -> None:
+    some = made(seed)
     solved, sweep = some.climbed(Climb(steps=1)), some.plain(some.slope)
     assert close(solved.bound, sweep.value, 2e-4)
     assert close(solved.coefficient, sweep.h[:, some.network.ambiguous], 2e-4)
@@ -223,12 +260,15 @@ def test_a_step_goes_along_the_sign_of_the_derivative(seed: int) -> None:
     assert close(solved.slope[certain], expected[certain], 2e-4)
 
 
+@pytest.mark.parametrize("made", [leaves, choices])
 @cases(30)
 @given(seeds)
-def test_rigorous_is_below_the_exact_value_and_close_to_it(seed: int) -> None:
+def test_rigorous_is_below_the_exact_value_and_close_to_it(
+    made: Callable[[int], Leaves], seed: int
+) -> None:
     """q in 150 digits at ρ = −ν, for any slopes: outside their range, and with negative
     multipliers, too."""
-    some = leaves(seed)
+    some = made(seed)
     slope = some.slope.astype(np.float32)
     if some.draw.chance(0.5):
         slope += some.draw.rng.normal(size=slope.shape).astype(np.float32)
@@ -291,8 +331,54 @@ def test_converged_slopes_reach_the_linear_program_of_the_leaf(seed: int) -> Non
             assert optimum - bound[i] <= 0.05 * (optimum - start) + 0.01 * (1 + abs(optimum))
 
 
+@cases(15)
+@given(seeds)
+def test_converged_weights_reach_the_linear_program_of_the_largest_row(seed: int) -> None:
+    """max over w of min Σ w_r f_r = min over the relaxation of max_r f_r."""
+    some = choices(seed, kinds=("relu",), cuts=False)
+    slope = np.where(some.parents.sign == 0, starting_slopes(some.network), 0).astype(np.float32)
+    start = some.parents._replace(slope=slope)
+    adam = Adam(steps=600, step=0.3, decay=0.99)
+    solved = refine(some.network, some.objective, start, some.children, adam)
+    bound = rigorous(
+        some.network, some.objective, start, some.children, solved.slope, weight=solved.weight
+    )
+    assert (np.abs(solved.weight.sum(1) - 1) <= 1e-5).all()
+    assert (solved.weight >= 0).all()
+    for i in range(some.count):
+        leaf = replace(some.leaf(i), rows=some.case.rows[some.rows(i)])
+        optimum = linear_program(leaf)
+        assert bound[i] <= optimum + 1e-5 * (1 + abs(optimum))  # the weights' sum is 1 ± 1e-6
+        start_value = float(some.leaf(i).dual.value(some.leaf(i).dual.zeros()))
+        if np.isfinite(optimum):
+            gap = optimum - min(start_value, optimum)
+            assert optimum - bound[i] <= 0.05 * gap + 0.02 * (1 + abs(optimum))
+
+
+@cases(20)
+@given(seeds)
+def test_a_clause_of_equal_rows_is_one_row(seed: int) -> None:
+    """Whatever the weights do; and naming clauses of one row changes nothing at all."""
+    some = leaves(seed, count=4)
+    rows = len(some.case.rows)
+    named = replace(some, clauses=tuple(slice(r, r + 1) for r in range(rows)))
+    twice = replace(
+        some,
+        case=replace(some.case, rows=some.case.rows.repeat_interleave(2, 0)),
+        clauses=tuple(slice(2 * r, 2 * r + 2) for r in range(rows)),
+    )
+    climb = Climb(steps=6)
+    one = some.climbed(climb)
+    other = solve(some.network, named.objective, some.parents, some.children, climb)
+    np.testing.assert_array_equal(one.bound, other.bound)
+    np.testing.assert_array_equal(one.slope, other.slope)
+    start = some.parents._replace(weight=twice.weights(some.parents.row))
+    pair = solve(some.network, twice.objective, start, some.children, climb)
+    assert close(pair.bound, one.bound, 1e-3)
+
+
 def linear_program(leaf: Case) -> float:
-    """The minimum over the relaxation: ∞ where it is empty."""
+    """The minimum over the relaxation of the largest row: ∞ where it is empty."""
     net, bounds = leaf.network, leaf.bounds
     offset = np.cumsum([0, *(int(np.prod(node.shape)) for node in net.nodes[:-1])])
     total, hidden = int(offset[-1]), int(offset[-1] - offset[1])
@@ -319,13 +405,20 @@ def linear_program(leaf: Case) -> float:
         below[offset[1] + j], below[total + j] = -1, 1  # ẑ <= z
         less += [above, below]
         most += [0.0 if l[j] >= 0 or u[j] <= 0 else -s * l[j], 0.0]
-    cost, constant = np.zeros(size), float(leaf.problem.objective.constant)
-    for j, a in leaf.problem.objective.coefficients.items():
-        cost[offset[j] : offset[j + 1]] += a.flatten().numpy()
-    inequalities = (np.array(less), np.array(most)) if less else (None, None)
-    equalities = (equal, right) if hidden else (None, None)
-    found = linprog(cost, *inequalities, *equalities, limits, method="highs")
-    return np.inf if found.status == 2 else float(found.fun) + constant
+    objective = leaf.problem.objective
+    for r, constant in enumerate(objective.constant[0].tolist()):  # f_r <= t
+        row = np.zeros(size)
+        for j, a in objective.coefficients.items():
+            row[offset[j] : offset[j + 1]] += a[0, r].flatten().numpy()
+        less.append(row)
+        most.append(-constant)
+    largest = np.zeros((len(less), 1))
+    largest[len(less) - objective.constant.shape[1] :] = -1
+    inequalities = np.hstack([np.array(less), largest]), np.array(most)
+    equalities = (np.pad(equal, ((0, 0), (0, 1))), right) if hidden else (None, None)
+    cost = np.append(np.zeros(size), 1.0)
+    found = linprog(cost, *inequalities, *equalities, [*limits, (None, None)], method="highs")
+    return np.inf if found.status == 2 else float(found.fun)
 
 
 @cases(15)
@@ -392,7 +485,7 @@ def test_tightened_bounds_hold_wherever_the_property_is_violated(seed: int) -> N
     offset = -torch.quantile(f, 0.1).reshape(1)
     objective = Objective.rows(net, some.case.rows[:1], offset)
     bounds = RootBounds().bounds(some.sparse, box)
-    tight = Tightening((1, 2)).bounds(some.sparse, bounds, box, objective, 0)
+    tight = Tightening((1, 2)).bounds(some.sparse, bounds, box, objective, slice(0, 1))
     zhat = pre_activations(net, x)[0, f + offset <= 0]
     assert len(zhat)
     assert bool((zhat >= tight.lower.data[0]).all())
@@ -411,7 +504,7 @@ def test_an_impossible_violation_is_found_out() -> None:
             continue
         offset = 1 - dual.rigorous(dual.zeros())[0, :1]
         objective = Objective.rows(net, some.case.rows[:1], offset)
-        tight = Tightening((2, 2)).bounds(some.sparse, bounds, box, objective, 0)
+        tight = Tightening((2, 2)).bounds(some.sparse, bounds, box, objective, slice(0, 1))
         found += bool(tight.is_empty().any())
     assert found
 

@@ -1,37 +1,43 @@
 """Bounds of sub-problems whose neurons are split, on the compact engine.
 
-A batch is a struct of arrays: which function of the objective is bounded, the splits, the slopes to start from, and the
+A batch is a struct of arrays: which clause is to be refuted, the splits, the slopes and weights to start from, and the
 bound so far. Nothing is done per sub-problem in Python.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from anybound.bound.compact.kernels import Work
 from anybound.bound.compact.network import CompactNetwork
 from anybound.bound.compact.objective import CompactObjective
 from anybound.bound.compact.problems import Children, Parents
-from anybound.bound.compact.rigorous import rigorous
-from anybound.bound.compact.solve import Climb, Solved, solve
+from anybound.bound.compact.rigorous import ExactWork, exact_workspace, rigorous
+from anybound.bound.compact.solve import Climb, Solved, solve, workspace
 from anybound.search.bounder import Expansion
 from anybound.search.rule import Index, Matrix, Vector
 
 Signs = NDArray[np.int8]
+Half = NDArray[np.float16]
+T = TypeVar("T")
+_LEAST = 64  # sub-problems that are worth a thread of their own
 
 
 class ReluBatch(NamedTuple):
-    """N sub-problems, `[N, …]`; A is the number of ambiguous neurons at the root."""
+    """N sub-problems, `[N, …]`; A is the number of ambiguous neurons at the root, M that of rows in a clause."""
 
-    row: Index  # which function of the objective is bounded
+    row: Index  # the clause
     sign: Signs  # [N, A]: +1 where split to x >= 0, −1 to x <= 0, else 0
-    slope: NDArray[np.float16]  # [N, A]: slopes, or the split's multiplier where the sign is not 0
+    slope: Half  # [N, A]: slopes, or the split's multiplier where the sign is not 0
+    weight: Half  # [N, M]: of the clause's rows
     bound: Matrix
     node: Index  # its number in the tree
 
@@ -40,7 +46,8 @@ class ReluBatch(NamedTuple):
 
     @property
     def parents(self) -> Parents:
-        return Parents(self.row, self.sign, self.slope.astype(np.float32, copy=False))
+        single = (column.astype(np.float32) for column in (self.slope, self.weight))
+        return Parents(self.row, self.sign, *single)
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,10 +70,17 @@ class ReluBounder:
     def _executor(self) -> ThreadPoolExecutor:
         return ThreadPoolExecutor(self.threads)
 
+    @cached_property
+    def _workspaces(self) -> list[tuple[Work, ExactWork]]:
+        """Buffers of each thread."""
+        made = (self.network, self.objective)
+        return [(workspace(*made), exact_workspace(*made)) for _ in range(self.threads)]
+
     def roots(self, row: Index, node: Index) -> Expansion:
-        parents = Parents.roots(self.network, row)
+        parents = Parents.roots(self.network, row, self.objective.weights(row))
         bound = np.full(len(row), -np.inf, np.float32)
-        start = ReluBatch(row, parents.sign, _half(parents.slope), bound, node)
+        half = _half(parents.slope), _half(parents.weight)
+        start = ReluBatch(row, parents.sign, *half, bound, node)
         return self._expand(start, Children.same(len(row)), self.root, np.inf, inputs=True)
 
     def children(
@@ -91,9 +105,18 @@ class ReluBounder:
         return OpenBatch(self, expansion.batch, expansion.coefficient, threshold)
 
     def certify(self, batch: ReluBatch) -> Vector:
+        """Of max_r f_r >= Σ_r w_r f_r / Σ_r w_r; half precision makes the sum of weights exact."""
         parents = batch.parents
-        same = Children.same(len(batch.row))
-        return rigorous(self.network, self.objective, parents, same, parents.slope)
+
+        def run(part: slice, thread: int) -> Vector:
+            mine = Parents._make(column[part] for column in parents)
+            same, work = Children.same(len(mine.row)), self._workspaces[thread][1]
+            return rigorous(self.network, self.objective, mine, same, mine.slope, work=work)
+
+        bound = np.concatenate(self._in_parts(len(batch.row), run))
+        total = parents.weight.astype(np.float64).sum(1)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return np.where(total == 1, bound, np.nextafter(bound / total, -np.inf))
 
     def _expand(
         self,
@@ -112,7 +135,8 @@ class ReluBounder:
         bound = np.maximum(
             solved.bound, parents.bound[at]
         )  # a child is never worse than its parent
-        batch = ReluBatch(parents.row[at], sign, _half(solved.slope), bound, parents.node[at])
+        half = _half(solved.slope), _half(solved.weight)
+        batch = ReluBatch(parents.row[at], sign, *half, bound, parents.node[at])
         return Expansion(batch, solved.coefficient, solved.input)
 
     def _solve(
@@ -123,27 +147,28 @@ class ReluBounder:
         threshold: float,
         keep: tuple[bool, bool, bool],
     ) -> Solved:
-        """In as many threads as there are, each with a part of the children."""
+        start = parents.parents
 
-        def run(part: slice) -> Solved:
+        def run(part: slice, thread: int) -> Solved:
             mine = Children._make(column[part] for column in children)
             return solve(
-                self.network,
-                self.objective,
-                parents.parents,
-                mine,
-                climb,
-                stop_above=threshold,
-                keep=keep,
-            )
+                self.network, self.objective, start, mine, climb,
+                stop_above=threshold, keep=keep, work=self._workspaces[thread][0],
+            )  # fmt: skip
 
-        count = len(children.parent)
-        pieces = min(self.threads, max(1, count // 64))
-        if pieces == 1:
-            return run(slice(None))
-        ends = np.linspace(0, count, pieces + 1).astype(int)
-        parts = list(self._executor.map(run, [slice(a, b) for a, b in pairwise(ends)]))
+        parts = self._in_parts(len(children.parent), run)
+        if len(parts) == 1:
+            return parts[0]
         return Solved(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+
+    def _in_parts(self, count: int, run: Callable[[slice, int], T]) -> list[T]:
+        """In as many threads as there are, each with a part of the sub-problems."""
+        pieces = min(self.threads, max(1, count // _LEAST))
+        if pieces == 1:
+            return [run(slice(None), 0)]
+        ends = np.linspace(0, count, pieces + 1).astype(int)
+        parts = [slice(a, b) for a, b in pairwise(ends)]
+        return list(self._executor.map(run, parts, range(pieces)))
 
 
 @dataclass(frozen=True, eq=False)

@@ -45,7 +45,7 @@ class ReluPlan:
 
 @dataclass(frozen=True, eq=False)
 class ReluReport:
-    """Rigorous lower bounds of the rows that were asked for, and why the search ended."""
+    """Rigorous lower bounds of the clauses that were asked for, and why the search ended."""
 
     ended: Ended
     lower: Vector
@@ -53,30 +53,31 @@ class ReluReport:
     trace: Sequence[Progress]
 
 
-def search_rows(
+def search_clauses(
     problem: Problem,
     bounds: Bounds,
-    rows: Index,
+    clauses: Sequence[slice],
     plan: ReluPlan,
     budget: Budget,
     inspect: Inspect | None = None,
     advance: Advance | None = None,
 ) -> ReluReport:
-    """Prove that every one of these functions of the objective is positive, or say how far it came.
+    """Prove of every clause that some of its rows is positive at any input, or say how far it came.
 
-    `advance` is told of rows, their rigorous lower bounds and the number of sub-problems so far."""
-    run = _Rows(problem, bounds, rows, plan, budget, inspect, advance)
+    Clauses are slices of the objective's rows. `advance` is told of their numbers, their rigorous lower bounds and the
+    number of sub-problems so far."""
+    run = _Clauses(problem, bounds, clauses, plan, budget, inspect, advance)
     return run.report(run.loop())
 
 
-class _Rows:
-    """The state: which rows are open, and their bounds."""
+class _Clauses:
+    """The state: which clauses are open, and their bounds."""
 
     def __init__(
         self,
         problem: Problem,
         bounds: Bounds,
-        rows: Index,
+        clauses: Sequence[slice],
         plan: ReluPlan,
         budget: Budget,
         inspect: Inspect | None,
@@ -85,54 +86,53 @@ class _Rows:
         if not isinstance(problem.domain, Box):
             raise TypeError(f"the compact engine needs a box, not {type(problem.domain).__name__}")
         self.box: Box = problem.domain
-        self.problem, self.bounds, self.rows, self.plan = problem, bounds, rows, plan
+        self.problem, self.bounds, self.clauses, self.plan = problem, bounds, clauses, plan
         self.budget, self.inspect, self.advance = budget, inspect, advance
         self.sparse = SparseNetwork(problem.network)
-        self.lower = np.full(len(rows), -np.inf)
+        self.lower = np.full(len(clauses), -np.inf)
         self.subproblems = 0
         self.trace: list[Progress] = []
 
     def loop(self) -> Ended:
-        together = self._search(self.bounds, self.rows, self.budget, self.plan.together)
-        self._learn(self.rows, together.lower)
+        everything = np.arange(len(self.clauses))
+        together = self._search(self.bounds, everything, self.budget, self.plan.together)
+        self._learn(everything, together.lower)
         if together.ended in (Ended.PROVED, Ended.WITNESS):
             return together.ended
         ended = Ended.PROVED
         left = self._open()
-        for position, place in enumerate(left[np.argsort(-self.lower[left])]):
+        for position, clause in enumerate(left[np.argsort(-self.lower[left])]):
             if self.budget.is_spent():
                 return Ended.BUDGET
             share = self.budget.share(1 / (len(left) - position))
-            one = self._alone(int(place), share)
+            one = self._alone(int(clause), share)
             if one is Ended.WITNESS:
                 return one
             ended = ended if one is Ended.PROVED else one
         return ended
 
-    def _alone(self, place: int, budget: Budget) -> Ended:
-        """One row on bounds of its own."""
-        row = self.rows[place : place + 1]
+    def _alone(self, clause: int, budget: Budget) -> Ended:
+        """One clause on bounds of its own."""
+        only = np.array([clause])
         if self.plan.tightening is None:
-            result = self._search(self.bounds, row, budget, None)
-            self._learn(row, result.lower)
+            result = self._search(self.bounds, only, budget, None)
+            self._learn(only, result.lower)
             return result.ended
-        objective = self.problem.objective
-        bounds = self.plan.tightening.bounds(
-            self.sparse, self.bounds, self.box, objective, int(row[0])
-        )
+        rows, objective = self.clauses[clause], self.problem.objective
+        bounds = self.plan.tightening.bounds(self.sparse, self.bounds, self.box, objective, rows)
         ended = Ended.PROVED
         if not bool(bounds.is_empty().any()):  # else no input can violate it
-            ended = self._search(bounds, row, budget, None).ended
+            ended = self._search(bounds, only, budget, None).ended
         if ended is Ended.PROVED:
             # What was proved holds on violating inputs, so there are none: the minimum is positive, no more is known.
-            self._learn(row, np.array([np.finfo(np.float64).tiny]))
+            self._learn(only, np.array([np.finfo(np.float64).tiny]))
         return ended
 
     def _search(
-        self, bounds: Bounds, rows: Index, budget: Budget, limit: int | None
+        self, bounds: Bounds, clauses: Index, budget: Budget, limit: int | None
     ) -> SearchResult:
         network = CompactNetwork.of(self.sparse, bounds, self.box)
-        objective = CompactObjective.of(self.problem.objective, network)
+        objective = CompactObjective.of(self.problem.objective, network, self.clauses)
         bounder = ReluBounder(network, objective, threads=self.plan.threads)
         plan = SearchPlan(
             self.plan.rule,
@@ -142,17 +142,15 @@ class _Rows:
             seed=self.plan.seed,
             subproblems=limit,
         )
-        result = search(bounder, rows, plan, budget, self.inspect)
+        result = search(bounder, clauses, plan, budget, self.inspect)
         self.subproblems += result.subproblems
         self.trace += result.trace
         return result
 
-    def _learn(self, rows: Index, lower: Vector) -> None:
-        for row, bound in zip(rows, lower, strict=True):
-            place = int(np.flatnonzero(self.rows == row)[0])
-            self.lower[place] = max(self.lower[place], bound)
+    def _learn(self, clauses: Index, lower: Vector) -> None:
+        self.lower[clauses] = np.fmax(self.lower[clauses], lower)
         if self.advance is not None:
-            self.advance(rows, lower, self.subproblems)
+            self.advance(clauses, lower, self.subproblems)
 
     def _open(self) -> Index:
         return np.flatnonzero(~(self.lower > 0))

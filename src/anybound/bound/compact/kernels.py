@@ -59,28 +59,42 @@ class Work(NamedTuple):
     value: Single  # [·]: q
     best: Single  # [·]: the largest so far
     step: Single  # [·]: how far slopes move; 0 once a problem is decided
+    share: Single  # [M]: w; this and what follows have no rows where M = 1
+    used: Single  # [M]: 1 where the clause has the row
+    function: Single  # [m·M]: the rows' coefficients
+    shift: Single  # [M]: the rows' constants
+    rise: Single  # [M]: the rows' values
+    mean: Single  # [M]: their mean over the last steps
+    choices: int  # M
 
 
-def make_work(rows: int, ambiguous: int, goals: int) -> Work:
+def make_work(rows: int, ambiguous: int, goals: int, choices: int = 1) -> Work:
     """Zeroed buffers, aligned to cache lines."""
-
-    def block(height: int) -> Single:
-        return aligned(height)
-
-    lane = [np.zeros(WIDTH, np.float32) for _ in range(6)]
+    weighted = choices if choices > 1 else 0
+    constant, scale, weight, value, best, step = (np.zeros(WIDTH, np.float32) for _ in range(6))
     return Work(
-        block(rows + 1),
-        block(ROWS),
-        block(ambiguous),
-        block(ambiguous),
-        np.zeros(ambiguous, np.int8),
-        np.zeros(1, np.int8),
-        block(ambiguous),
-        block(goals),
-        lane[0],
-        lane[1],
-        np.zeros(WIDTH, np.int64),
-        *lane[2:],
+        x=aligned(rows + 1),
+        tile=aligned(ROWS),
+        slope=aligned(ambiguous),
+        sign=aligned(ambiguous),
+        split=np.zeros(ambiguous, np.int8),
+        aimed=np.zeros(1, np.int8),
+        h=aligned(ambiguous),
+        goal=aligned(goals),
+        constant=constant,
+        scale=scale,
+        target=np.zeros(WIDTH, np.int64),
+        weight=weight,
+        value=value,
+        best=best,
+        step=step,
+        share=aligned(weighted),
+        used=aligned(weighted),
+        function=aligned(weighted * goals),
+        shift=aligned(weighted),
+        rise=aligned(weighted),
+        mean=aligned(weighted),
+        choices=choices,
     )
 
 

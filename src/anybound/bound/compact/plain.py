@@ -49,16 +49,19 @@ def backward(
     row: Index,
     slope: Vector,
     aim: Aim | None = None,
+    weight: Vector | None = None,
 ) -> Backward:
-    """h_j = a_j + Σ_k W_kjᵀ ν_k, node by node from the last."""
+    """h_j = a_j + Σ_k W_kjᵀ ν_k, node by node from the last; `weight` is `[N, M]`, or equal
+    weights."""
     count, rows = len(sign), network.rows
     aim = Aim.none(count) if aim is None else aim
-    number, coefficient, constant, _ = objective.exact
-    scale, number = aim.scale.astype(np.float64), number[:-1]
+    even = objective.weights(row).astype(np.float64)
+    coefficient, constant = _functions(objective, row, even if weight is None else weight)
+    scale, number = aim.scale.astype(np.float64), objective.exact.number[:-1]
     h, nu = np.zeros((count, network.count)), np.zeros((count, network.count))
     with_goal = number >= 0
-    h[:, with_goal] = scale[:, None] * coefficient[number[with_goal]][:, row].T
-    value = scale * constant[row]
+    h[:, with_goal] = scale[:, None] * coefficient[:, number[with_goal]]
+    value = scale * constant
     matrix = network.matrix
     for k in range(len(network.nodes) - 1, 0, -1):
         at = np.arange(network.first[k], network.first[k + 1])
@@ -72,6 +75,16 @@ def backward(
     h[:, at] += nu @ matrix[:, at]
     value += np.minimum(h[:, at] * rows.lower[at], h[:, at] * rows.upper[at]).sum(1)
     return Backward(h, nu, value)
+
+
+def _functions(objective: CompactObjective, clause: Index, weight: Vector) -> tuple[Vector, Vector]:
+    """Σ_r w_r a_r `[N, m]` and Σ_r w_r constant_r `[N]`."""
+    goal, columns = objective.exact, np.arange(weight.shape[1])
+    used = columns < goal.length[clause][:, None]
+    row = goal.start[clause][:, None] + np.where(used, columns, 0)
+    weight = np.where(used, weight, 0)
+    coefficient = np.einsum("nr,mnr->nm", weight, goal.coefficient[:, row])
+    return coefficient, (weight * goal.constant[row]).sum(1)
 
 
 def _relax(

@@ -16,16 +16,18 @@ Signs = NDArray[np.int8]
 class Parents(NamedTuple):
     """Sub-problems to start from."""
 
-    row: Index  # [N0], which function of the objective is bounded
+    row: Index  # [N0], which clause of the objective is bounded
     sign: Signs  # [N0, A]: +1 where split to x >= 0, −1 to x <= 0, else 0
     slope: Single  # [N0, A]: α, or the split's multiplier where the sign is not 0
+    weight: Single  # [N0, M]: of the clause's rows, >= 0; 1 where it has only one
 
     @classmethod
-    def roots(cls, network: CompactNetwork, row: Index) -> Self:
+    def roots(cls, network: CompactNetwork, row: Index, weight: Single | None = None) -> Self:
         """Without splits, at CROWN's slopes: those of the line closest to σ."""
+        weight = np.ones((len(row), 1), np.float32) if weight is None else weight
         start = starting_slopes(network)
         sign = np.zeros((len(row), len(start)), np.int8)
-        return cls(np.asarray(row, np.int64), sign, np.tile(start, (len(row), 1)))
+        return cls(np.asarray(row, np.int64), sign, np.tile(start, (len(row), 1)), weight)
 
 
 class Children(NamedTuple):
@@ -58,4 +60,5 @@ def starting_slopes(network: CompactNetwork) -> Single:
 def example_problems() -> tuple[Parents, Children]:
     """An example of the kernels' arguments."""
     index, signs = np.zeros(1, np.int64), np.zeros((1, 1), np.int8)
-    return Parents(index, signs, np.zeros((1, 1), np.float32)), Children(index, index, signs[0])
+    matrix = np.zeros((1, 1), np.float32)
+    return Parents(index, signs, matrix, matrix), Children(index, index, signs[0])

@@ -44,6 +44,8 @@ from anybound.bound.compact.machine import (
 from anybound.bound.compact.network import CompactNetwork, Single, example_sweep
 from anybound.bound.compact.objective import Aim, CompactObjective, example_goal
 from anybound.bound.compact.problems import Children, Parents, example_problems
+from anybound.bound.compact.solve import workspace
+from anybound.bound.compact.weights import climb_weights, load_function
 from anybound.errors import InvalidConfig
 
 _TINY = np.float32(1e-12)
@@ -61,10 +63,15 @@ class Adam:
     decay: float = 0.9
     first_decay: float = 0.9
     second_decay: float = 0.999
+    weight_step: float = 0.3  # of a clause's rows; not by Adam, but with the same decay
 
     def __post_init__(self) -> None:
         if self.steps < 1:
             raise InvalidConfig(f"{self!r}: steps is {self.steps}; expected at least 1")
+        if not 0 <= self.weight_step < 1:
+            raise InvalidConfig(
+                f"{self!r}: weight_step is {self.weight_step}; expected at least 0, below 1"
+            )
 
 
 class Refined(NamedTuple):
@@ -75,6 +82,7 @@ class Refined(NamedTuple):
     scale: Single  # [N], the function's share in the objective
     coefficient: Single  # [N, A]: h at the last step
     input: Single  # [N, inputs]: z_0 at the last step; no rows if not asked for
+    weight: Single  # [N, M]
 
 
 class Moments(NamedTuple):
@@ -89,6 +97,7 @@ class Moments(NamedTuple):
     best_scale: Single  # [·]
     won: Single  # [·]: 1 where the last value was the best
     unit: Single  # [·]: the least unit in which multipliers of splits move
+    best_share: Single  # [M]: the weights of a clause's rows
 
 
 def refine(
@@ -114,20 +123,24 @@ def refine(
         aim.scale.copy(),
         np.empty((count, ambiguous), np.float32),
         np.empty((count if inputs else 0, network.inputs), np.float32),
+        np.ones((count, objective.width), np.float32),
     )
-    work = make_work(network.count, ambiguous, len(objective.exact.coefficient))
-    sizes = np.array([adam.step, adam.decay, adam.first_decay, adam.second_decay, stop_above])
+    work = workspace(network, objective)
+    moments = _moments(ambiguous, len(work.share))
+    sizes = np.array([
+        adam.step, adam.decay, adam.first_decay, adam.second_decay, stop_above, adam.weight_step
+    ])  # fmt: skip
     _refine(
-        network.sweep, objective.search, parents, children, aim, unit, work, _moments(ambiguous),
+        network.sweep, objective.search, parents, children, aim, unit, work, moments,
         refined, adam.steps, sizes,
     )  # fmt: skip
     return refined
 
 
-def _moments(ambiguous: int) -> Moments:
+def _moments(ambiguous: int, choices: int) -> Moments:
     mean, square, best = (aligned(ambiguous) for _ in range(3))
     a, b, c, d, e, f = (np.zeros(WIDTH, np.float32) for _ in range(6))
-    return Moments(mean, square, best, a, b, c, d, e, f)
+    return Moments(mean, square, best, a, b, c, d, e, f, aligned(choices))
 
 
 def _example() -> tuple[object, ...]:
@@ -139,8 +152,8 @@ def _example() -> tuple[object, ...]:
         Aim.none(1),
         matrix[0],
         make_work(1, 1, 1),
-        _moments(1),
-        Refined(matrix[0], matrix, matrix[0], matrix, matrix),
+        _moments(1, 0),
+        Refined(matrix[0], matrix, matrix[0], matrix, matrix, matrix),
         1,
         np.zeros(1),
     )
@@ -197,17 +210,11 @@ def _load(
     for i in range(width):
         child = min(first + i, last - 1)
         parent = children.parent[child]
-        row = parents.row[parent]
-        work.constant[i], work.scale[i], work.best[i] = (
-            goal.constant[row],
-            aim.scale[child],
-            -np.inf,
-        )
+        work.scale[i], work.best[i], work.step[i] = aim.scale[child], -np.inf, 1
+        load_function(goal, parents.weight[parent], parents.row[parent], work, i)
         work.target[i], work.weight[i] = aim.target[child], aim.weight[child]
         work.aimed[0] |= aim.target[child] >= 0
         moments.scale_unit[i] = unit[child]
-        for j in range(len(work.goal)):
-            work.goal[j, i] = goal.coefficient[j, row]
         for a in range(len(work.slope)):
             work.slope[a, i] = parents.slope[parent, a]
             sign = parents.sign[parent, a]
@@ -226,6 +233,8 @@ def _keep(work: Any, moments: Any, refined: Any, first: Any, last: Any) -> Any:
     for i in range(last - first):
         refined.bound[first + i] = work.best[i]
         refined.scale[first + i] = moments.best_scale[i]
+        for r in range(len(work.share)):
+            refined.weight[first + i, r] = moments.best_share[r, i]
         for a in range(len(work.slope)):
             refined.slope[first + i, a] = moments.best[a, i]
             refined.coefficient[first + i, a] = work.h[a, i]
@@ -239,6 +248,7 @@ def _ascend(
 ) -> Any:
     """The steps of one chunk, until all of its problems are decided."""
     step, first_power, second_power = sizes[0], 1.0, 1.0
+    weight_step = sizes[5]
     for t in range(steps):
         backward(net, goal, work, width)
         worst = _remember(work, moments, ambiguous, width)
@@ -253,7 +263,9 @@ def _ascend(
         )
         _step(net, work, moments, rates, width)
         _step_scale(net, goal, work, moments, rates, width)
+        climb_weights(net, goal, work, np.float32(weight_step), t, width)
         step *= sizes[1]
+        weight_step *= sizes[1]
 
 
 class _Rates(NamedTuple):
@@ -279,6 +291,11 @@ def _remember(work: Any, moments: Any, ambiguous: Any, width: Any) -> Any:
         store(moments.best_scale, 0, lane, kept)
         store(moments.unit, 0, lane, zero)
         worst = minimum(maximum(value, best), worst)
+    for r in range(work.choices if work.choices > 1 else 0):
+        for lane in range(0, width, LANES):
+            won = load(moments.won, 0, lane)
+            kept = where_zero(won, load(moments.best_share, r, lane), load(work.share, r, lane))
+            store(moments.best_share, r, lane, kept)
     for a in range(ambiguous):
         for lane in range(0, width, LANES):
             won = load(moments.won, 0, lane)

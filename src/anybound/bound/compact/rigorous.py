@@ -20,6 +20,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from anybound.bound.compact.jit import exact, kernel
@@ -42,8 +43,10 @@ from anybound.bound.compact.network import CompactNetwork, Single, example_exact
 from anybound.bound.compact.objective import Aim, CompactObjective, example_exact_goal
 from anybound.bound.compact.problems import Children, Parents, example_problems
 from anybound.bound.compact.rows import Index, Vector
+from anybound.rounding import unit_roundoff
 
 _ZERO = np.float64(0)
+_UNIT = 1.01 * unit_roundoff(torch.float64)  # γ_n <= n·_UNIT for the few terms of a clause
 
 
 class ExactWork(NamedTuple):
@@ -78,6 +81,13 @@ def _make_work(rows: int, ambiguous: int, goals: int) -> ExactWork:
     )
 
 
+def exact_workspace(network: CompactNetwork, objective: CompactObjective) -> ExactWork:
+    """Buffers for `rigorous`; one may serve any number of calls for the same network, one at a
+    time."""
+    goals = len(objective.exact.coefficient)
+    return _make_work(network.count, len(network.ambiguous), goals)
+
+
 def rigorous(
     network: CompactNetwork,
     objective: CompactObjective,
@@ -85,16 +95,21 @@ def rigorous(
     children: Children,
     slope: Single,
     aim: Aim | None = None,
+    weight: Single | None = None,
+    work: ExactWork | None = None,
 ) -> Vector:
     """A number for each child that never exceeds its minimum over the reals, `[N]`; −∞ if anything
     overflows.
 
-    `slope` `[N, A]` are the children's own slopes and multipliers, such as `solve` returns."""
+    `slope` `[N, A]` are the children's own slopes and multipliers, `weight` `[N, M]` their own
+    weights, such as `solve` returns; without them the weights are the parents'. Weights below 0
+    count as 0."""
     count = len(children.parent)
     bound = np.empty(count)
-    work = _make_work(network.count, len(network.ambiguous), len(objective.exact.coefficient))
+    work = work or exact_workspace(network, objective)
     aim = Aim.none(count) if aim is None else aim
-    _rigorous(network.exact, objective.exact, parents, children, aim, slope, work, bound)
+    weight = parents.weight[children.parent] if weight is None else weight
+    _rigorous(network.exact, objective.exact, parents, children, aim, slope, weight, work, bound)
     return bound
 
 
@@ -108,6 +123,7 @@ def _example() -> tuple[object, ...]:
         children,
         Aim.none(1),
         single,
+        single,
         _make_work(1, 1, 1),
         np.zeros(1),
     )
@@ -115,7 +131,15 @@ def _example() -> tuple[object, ...]:
 
 @kernel(*_example())
 def _rigorous(
-    net: Any, goal: Any, parents: Any, children: Any, aim: Any, slope: Any, work: Any, bound: Any
+    net: Any,
+    goal: Any,
+    parents: Any,
+    children: Any,
+    aim: Any,
+    slope: Any,
+    weight: Any,
+    work: Any,
+    bound: Any,
 ) -> Any:
     """All chunks, one after the other."""
     net_, work_ = addresses(net), addresses(work)
@@ -123,7 +147,7 @@ def _rigorous(
     for first in range(0, count, WIDTH):
         last = min(count, first + WIDTH)
         width = -(-(last - first) // STEP) * STEP
-        _load(goal, parents, children, aim, slope, work, first, last, width)
+        _load(goal, parents, children, aim, slope, weight, work, first, last, width)
         _sweep(net_, addresses(goal), work_, width)
         for i in range(last - first):
             value, loss = work.value[i], 1.01 * work.loss[i] + net.lost
@@ -139,6 +163,7 @@ def _load(
     children: Any,
     aim: Any,
     slope: Any,
+    weight: Any,
     work: Any,
     first: Any,
     last: Any,
@@ -149,12 +174,9 @@ def _load(
     for i in range(width):
         child = min(first + i, last - 1)
         parent = children.parent[child]
-        row = parents.row[parent]
-        work.constant[i], work.scale[i] = goal.constant[row], aim.scale[child]
+        work.scale[i] = aim.scale[child]
         work.target[i], work.weight[i] = aim.target[child], aim.weight[child]
-        work.loss[i] = aim.scale[child] * goal.loss[row]
-        for j in range(len(work.goal)):
-            work.goal[j, i] = goal.coefficient[j, row]
+        _load_function(goal, weight[child], parents.row[parent], work, i)
         for a in range(len(work.slope)):
             work.slope[a, i] = slope[child, a]
             sign = parents.sign[parent, a]
@@ -164,6 +186,23 @@ def _load(
         if a >= 0:
             work.sign[a, i] = children.sign[child]
             work.split[a] = 1
+
+
+@exact
+def _load_function(goal: Any, weights: Any, clause: Any, work: Any, i: Any) -> Any:
+    """Column i's function Σ_r w_r f_r, and what it may lose: the rows' own losses, and the rounding
+    of m products and sums of M terms, γ_(2M+4) Σ_r w_r (Σ_j |a_jr| max|z_j| + |constant_r|)."""
+    first, count = goal.start[clause], goal.length[clause]
+    work.constant[i], work.loss[i] = 0, 0
+    work.goal[:, i] = 0
+    extra = (2 * count + 4) * _UNIT
+    for r in range(first, first + count):
+        w = max(np.float64(weights[r - first]), 0.0)
+        work.constant[i] += w * goal.constant[r]
+        work.loss[i] += w * (goal.loss[r] + extra * goal.size[r])
+        for j in range(len(work.goal)):
+            work.goal[j, i] += w * goal.coefficient[j, r]
+    work.loss[i] = work.scale[i] * (1.001 * work.loss[i] + count * goal.lost)
 
 
 @exact

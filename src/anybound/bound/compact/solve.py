@@ -31,22 +31,29 @@ from anybound.bound.compact.machine import (
 from anybound.bound.compact.network import CompactNetwork, Single, example_sweep
 from anybound.bound.compact.objective import CompactObjective, example_goal
 from anybound.bound.compact.problems import Children, Parents, example_problems
+from anybound.bound.compact.weights import climb_weights, load_function
 from anybound.errors import InvalidConfig
 
 
 @dataclass(frozen=True)
 class Climb:
     """Steps of the ascent: the t-th moves slopes by `slope_step`·decay^t, multipliers of splits by
-    `split_step`·decay^t times the coefficient of their neuron."""
+    `split_step`·decay^t times the coefficient of their neuron, and the weights of a clause's rows
+    by factors of at most 1 ± `weight_step`·decay^t."""
 
     steps: int = 4
     slope_step: float = 0.05
     split_step: float = 0.5
+    weight_step: float = 0.5
     decay: float = 0.7
 
     def __post_init__(self) -> None:
         if self.steps < 1:
             raise InvalidConfig(f"{self!r}: steps is {self.steps}; expected at least 1")
+        if not 0 <= self.weight_step < 1:
+            raise InvalidConfig(
+                f"{self!r}: weight_step is {self.weight_step}; expected at least 0, below 1"
+            )
 
 
 class Solved(NamedTuple):
@@ -56,13 +63,14 @@ class Solved(NamedTuple):
     slope: Single  # [N, A], after the last step, or where `stop_above` was exceeded
     coefficient: Single  # [N, A]: h at the last step, which branching scores are made of
     input: Single  # [N, inputs]: P_0's minimiser z_0 at the last step
+    weight: Single  # [N, M], those of the slopes
 
 
 def workspace(network: CompactNetwork, objective: CompactObjective) -> Work:
     """Buffers for `solve`; one may serve any number of calls for the same network, one at a
     time."""
     goals = len(objective.exact.coefficient)
-    return make_work(network.count, len(network.ambiguous), goals)
+    return make_work(network.count, len(network.ambiguous), goals, objective.width)
 
 
 def solve(
@@ -85,8 +93,11 @@ def solve(
         np.empty((count if keep[0] else 0, ambiguous), np.float32),
         np.empty((count if keep[1] else 0, ambiguous), np.float32),
         np.empty((count if keep[2] else 0, network.inputs), np.float32),
+        np.ones((count, objective.width), np.float32),
     )
-    steps = np.array([climbing.slope_step, climbing.split_step, climbing.decay, stop_above])
+    steps = np.array([
+        climbing.slope_step, climbing.split_step, climbing.decay, stop_above, climbing.weight_step
+    ])  # fmt: skip
     work = work or workspace(network, objective)
     _solve(
         network.sweep, objective.search, parents, children, work, solved,
@@ -102,7 +113,7 @@ def _example() -> tuple[object, ...]:
         example_goal(),
         *example_problems(),
         make_work(1, 1, 1),
-        Solved(matrix[0], matrix, matrix, matrix),
+        Solved(matrix[0], matrix, matrix, matrix, matrix),
         1,
         matrix[0],
     )
@@ -131,6 +142,7 @@ def _solve(
 def _ascend(net: Any, goal: Any, work: Any, steps: Any, sizes: Any, width: Any) -> Any:
     """The steps of one chunk, until all of its problems are decided."""
     slope_step, split_step, decay, stop_above = sizes[0], sizes[1], sizes[2], sizes[3]
+    weight_step = sizes[4]
     for t in range(steps):
         backward(net, goal, work, width)
         limit, reach, none = splat(stop_above), splat(slope_step), splat(ZERO)
@@ -143,7 +155,9 @@ def _ascend(net: Any, goal: Any, work: Any, steps: Any, sizes: Any, width: Any) 
         if t == steps - 1 or smallest(worst) > stop_above:
             break
         climb(net, work, split_step, width)
+        climb_weights(net, goal, work, weight_step, t, width)
         slope_step *= decay
+        weight_step *= decay
         split_step *= decay
 
 
@@ -157,11 +171,8 @@ def _load(
     for i in range(width):
         child = min(first + i, last - 1)
         parent = children.parent[child]
-        row = parents.row[parent]
-        work.constant[i], work.scale[i], work.best[i] = goal.constant[row], 1, -np.inf
-        work.target[i] = -1
-        for j in range(len(work.goal)):
-            work.goal[j, i] = goal.coefficient[j, row]
+        work.scale[i], work.best[i], work.target[i] = 1, -np.inf, -1
+        load_function(goal, parents.weight[parent], parents.row[parent], work, i)
         for a in range(len(work.slope)):
             work.slope[a, i] = parents.slope[parent, a]
             sign = parents.sign[parent, a]
@@ -179,6 +190,8 @@ def _store(work: Any, solved: Any, first: Any, last: Any) -> Any:
     """Columns back into problems."""
     for i in range(last - first):
         solved.bound[first + i] = work.best[i]
+        for r in range(len(work.share)):
+            solved.weight[first + i, r] = work.share[r, i]
     if len(solved.slope):
         for i in range(last - first):
             for a in range(len(work.slope)):

@@ -1,10 +1,10 @@
 """Tightening by the negated property: bounds of neurons on the inputs that violate a clause.
 
-Where f <= 0 is what is left to refute, every γ >= 0 gives
+Where f <= 0 is what is left to refute, with f = Σ_r w_r f_r and any w >= 0, every γ >= 0 gives
 
     min {±ẑ_i : f <= 0}  >=  min (±ẑ_i + γ f)  >=  q(slopes, γ)
 
-with one γ for each side of each neuron, ascended along with the slopes. Bounds so found hold on the
+with one γ and one w for each side of each neuron, ascended along with the slopes. Bounds so found hold on the
 violating inputs only: they serve to prove that there are none. When some interval becomes empty,
 that is proved.
 """
@@ -37,17 +37,19 @@ class Tightening:
     adam: Adam = field(default_factory=lambda: Adam(steps=15, decay=0.93))
 
     def bounds(
-        self, sparse: SparseNetwork, bounds: Bounds, box: Box, objective: Objective, row: int
+        self, sparse: SparseNetwork, bounds: Bounds, box: Box, objective: Objective, clause: slice
     ) -> Bounds:
-        """The bounds of one sub-problem cut by function `row` of the objective being <= 0."""
+        """The bounds of one sub-problem cut by the rows `clause` of the objective being <= 0."""
         hidden = sparse.network.n - 1
         for depth in self.rounds:
             layers = range(max(1, hidden - depth + 1), hidden + 1)
             network = CompactNetwork.of(sparse, bounds, box)
-            goal = CompactObjective.of(objective, network)
-            start = Parents.roots(network, np.array([row]))
-            slope = refine(network, goal, start, Children.same(1), self.adam).slope
-            bounds = self.cut(network, goal, start._replace(slope=slope), layers, bounds)
+            goal = CompactObjective.of(objective, network, [clause])
+            only = np.zeros(1, np.int64)
+            start = Parents.roots(network, only, goal.weights(only))
+            found = refine(network, goal, start, Children.same(1), self.adam)
+            start = start._replace(slope=found.slope, weight=found.weight)
+            bounds = self.cut(network, goal, start, layers, bounds)
             if bool(bounds.is_empty().any()):
                 break
         return bounds
@@ -88,4 +90,4 @@ class Tightening:
             scale_unit=np.tile(width, 2).astype(np.float32),
         )  # fmt: skip
         aim = aim._replace(scale=refined.scale)
-        return rigorous(network, objective, parent, children, refined.slope, aim)
+        return rigorous(network, objective, parent, children, refined.slope, aim, refined.weight)
