@@ -18,7 +18,7 @@ from anybound.bound.interval import interval
 from anybound.bound.method import Stopped
 from anybound.bounding import bounds, differentiable_bounds
 from anybound.budget import Budget
-from anybound.errors import AnyboundError, InvalidConfig, InvalidInput
+from anybound.errors import AnyboundError, InvalidConfig, InvalidInput, InvalidModel
 from anybound.model.activations.relu import ReLU
 from anybound.model.affine.conv import Conv
 from anybound.model.affine.dense import Dense
@@ -344,6 +344,24 @@ def test_weights_that_overflow_are_refused_or_bounded() -> None:
                 continue
             assert (found.lower <= 0).all()
             assert (found.upper >= 4 * scale * scale).all()
+
+
+def test_networks_that_are_not_in_normal_form_are_refused() -> None:
+    one = Dense.of(torch.ones(1, 1, dtype=torch.float64))
+    wide = Dense.of(torch.ones(2, 1, dtype=torch.float64))
+    x, relu = Node((1,)), Node((1,), (Edge(0, one),), ReLU())
+    for nodes in (
+        (),
+        (x, Node((1,))),  # nothing to read
+        (relu, Node((1,), (Edge(0, one),))),  # an input that reads
+        (x, Node((1,), (Edge(0, one),)), Node((1,), (Edge(1, one),))),  # hidden, no activation
+        (x, relu),  # an output with one
+        (x, Node((1,), (Edge(1, one),))),  # reads itself
+        (x, Node((1,), (Edge(0, wide),))),  # shapes that do not fit
+    ):
+        with pytest.raises(InvalidModel) as caught:
+            Network(nodes)
+        assert "\n" not in str(caught.value)
 
 
 # ---- derivatives ------------------------------------------------------------------------------

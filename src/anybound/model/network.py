@@ -15,6 +15,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from anybound.errors import InvalidModel
 from anybound.layers import Layers, Layout
 from anybound.model.activations.activation import Activation
 from anybound.model.affine.map import AffineMap, Shape
@@ -43,6 +44,12 @@ class Network:
     """nodes[0] is the input, nodes[1 … n−1] are hidden layers, nodes[n] is the output."""
 
     nodes: tuple[Node, ...]
+
+    def __post_init__(self) -> None:
+        if not self.nodes:
+            raise InvalidModel("a network needs at least an input node")
+        for k, node in enumerate(self.nodes):
+            _check(self.nodes, k, node)
 
     @property
     def n(self) -> int:
@@ -169,6 +176,26 @@ class Network:
                 for node in self.nodes
             )
         )
+
+
+def _check(nodes: tuple[Node, ...], k: int, node: Node) -> None:
+    """Refuse a node that is not in normal form."""
+    if bool(node.edges) != (k > 0):
+        raise InvalidModel(f"node {k} has {len(node.edges)} edges; the input has none, others some")
+    if (node.activation is not None) != (0 < k < len(nodes) - 1):
+        raise InvalidModel(
+            f"node {k}: hidden layers have an activation (`Identity()` if nothing else), the input "
+            "and the output have none"
+        )
+    for edge in node.edges:
+        if not 0 <= edge.source < k:
+            raise InvalidModel(f"node {k} reads node {edge.source}; it may read those before it")
+        shapes = (nodes[edge.source].shape, node.shape)
+        if (tuple(edge.map.in_shape), tuple(edge.map.out_shape)) != tuple(map(tuple, shapes)):
+            raise InvalidModel(
+                f"node {k}: a map from {edge.map.in_shape} to {edge.map.out_shape} cannot join "
+                f"layers of shapes {shapes[0]} and {shapes[1]}"
+            )
 
 
 def sum_of(terms: Iterator[Tensor] | list[Tensor]) -> Tensor:
