@@ -12,6 +12,7 @@ from typing import Any
 import mpmath
 import numpy as np
 from mpmath import mpf
+from random_networks import Case
 from torch import Tensor
 
 from anybound.model.activations import (
@@ -29,7 +30,6 @@ from anybound.model.domains.box import Box
 from anybound.model.domains.domain import Domain
 from anybound.model.domains.l1_ball import L1Ball
 from anybound.model.domains.l2_ball import L2Ball
-from random_networks import Case
 
 DIGITS = 150
 Exact = Any  # a NumPy array of mpf, or an mpf: neither package has types for it

@@ -13,7 +13,7 @@ adds at most 2^-1022 per product; `TINY` covers all of them as long as magnitude
 
 from __future__ import annotations
 
-from fractions import Fraction
+from decimal import Decimal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,20 +52,16 @@ def up(x: Array) -> Array:
     return np.nextafter(x, np.inf)
 
 
-def float_below(x: Fraction) -> float:
-    """A float that is not above x."""
-    close = _close(x)
-    return close if Fraction(close) <= x else float(np.nextafter(close, -np.inf))
-
-
-def float_above(x: Fraction) -> float:
-    return -float_below(-x)
-
-
-def _close(x: Fraction) -> float:
-    if abs(x) > HUGE:
+def float_below(x: Decimal) -> float:
+    """A float that is not above x; comparing both is exact."""
+    if x.copy_abs() > HUGE:
         raise Unreadable("a number of the property is too large")
-    return float(x)
+    close = float(x)
+    return close if close <= x else float(np.nextafter(close, -np.inf))
+
+
+def float_above(x: Decimal) -> float:
+    return -float_below(x.copy_negate())
 
 
 def exp_below_zero(x: Array) -> Array:

@@ -9,7 +9,7 @@ left out. Decimals are exact rationals, rounded outwards: the unsafe set only gr
 from __future__ import annotations
 
 import re
-from fractions import Fraction
+from decimal import Decimal
 from itertools import product
 from math import prod
 from typing import Any, NamedTuple
@@ -18,12 +18,11 @@ import numpy as np
 
 from anybound_check.arithmetic import Array, Unreadable, float_above, float_below
 
-MAX_CLAUSES, MAX_DEPTH = 20_000, 40
+MAX_CLAUSES, MAX_DEPTH, MAX_NUMBERS = 20_000, 40, 2**24
 _TOKEN = re.compile(r"[()]|[^\s();]+|;[^\n]*")
 _NUMBER = re.compile(r"[-+]?\d{1,60}(\.\d{0,400})?([eE][-+]?\d{1,2})?", re.ASCII)
-_VARIABLE = re.compile(r"([XY])_(0|[1-9]\d{0,8})", re.ASCII)
 
-Atom = tuple[str, ...]
+Atom = tuple[str, str]  # left <= right
 Terms = list[tuple[Atom, ...]]
 
 
@@ -42,31 +41,34 @@ def read_property(content: bytes, inputs: int, outputs: int) -> list[Clause]:
         text = content.decode("utf-8")
     except UnicodeDecodeError as error:
         raise Unreadable("the property is not a text") from error
-    declared: set[str] = set()
-    common: list[Atom] = []
-    parts: list[Terms] = []
+    declared, common, parts = set[str](), list[Atom](), list[Terms]()
     for form in _forms(text):
-        if (
-            len(form) == 3
-            and form[0] == "declare-const"
-            and form[2] == "Real"
-            and form[1] not in declared
-        ):
-            declared.add(form[1])
-        elif len(form) == 2 and form[0] == "assert":
-            terms = _terms(form[1], 0)
-            common += terms[0] if len(terms) == 1 else ()
-            parts += [terms] if len(terms) != 1 else []
-        else:
-            raise Unreadable(f"not understood in the property: {str(form)[:60]}")
+        match form:
+            case ["declare-const", str(name), "Real"] if name not in declared:
+                declared.add(name)
+            case ["assert", formula]:
+                terms = _terms(formula)
+                common += terms[0] if len(terms) == 1 else ()
+                parts += [terms] if len(terms) != 1 else []
+            case _:
+                raise Unreadable(f"not understood in the property: {str(form)[:60]}")
     if declared != {f"X_{i}" for i in range(inputs)} | {f"Y_{i}" for i in range(outputs)}:
-        raise Unreadable(f"the network has {inputs} inputs, {outputs} outputs, the property others")
+        raise Unreadable(f"the property is not about {inputs} inputs and {outputs} outputs")
     _limit(prod(map(len, parts)))
-    box: dict[str, Fraction] = {}
-    rows = _apply(common, box)
-    read = (_clause(dict(box), rows, [a for t in choice for a in t], inputs, outputs)
-            for choice in product(*parts))  # fmt: skip
-    return [clause for clause in read if clause is not None]
+    boxes: dict[tuple[Atom, ...], tuple[Array, Array] | None] = {}
+    clauses = []
+    for choice in product(*parts):
+        own = [atom for term in choice for atom in term]
+        key = tuple(atom for atom in own if _is_bound(atom))
+        if key not in boxes:
+            if len(boxes) * inputs > MAX_NUMBERS:
+                raise Unreadable("the property has too many boxes")
+            boxes[key] = _box([*(atom for atom in common if _is_bound(atom)), *key], inputs)
+        box = boxes[key]
+        if box is not None:
+            rows = [atom for atom in [*common, *own] if not _is_bound(atom)]
+            clauses.append(Clause(*box, *_half_spaces(rows, outputs)))
+    return clauses
 
 
 def _forms(text: str) -> list[Any]:
@@ -89,20 +91,20 @@ def _forms(text: str) -> list[Any]:
     return stack[0]
 
 
-def _terms(form: Any, depth: int) -> Terms:
+def _terms(form: Any) -> Terms:
     """The disjunctive normal form."""
-    head, *rest = form if isinstance(form, list) and form else [""]
-    if head == "and" and rest:
-        parts = [_terms(part, depth + 1) for part in rest]
-        _limit(prod(map(len, parts)))
-        return [tuple(atom for term in choice for atom in term) for choice in product(*parts)]
-    if head == "or" and rest:
-        options = [term for part in rest for term in _terms(part, depth + 1)]
-        _limit(len(options))
-        return options
-    if head not in ("<=", ">=") or len(rest) != 2 or not all(isinstance(a, str) for a in rest):
-        raise Unreadable(f"not understood in the property: {str(form)[:60]}")
-    return [((rest[0], rest[1]) if head == "<=" else (rest[1], rest[0]),)]
+    match form:
+        case ["and", *rest] if rest:
+            parts = [_terms(part) for part in rest]
+            _limit(prod(map(len, parts)))
+            return [tuple(atom for term in choice for atom in term) for choice in product(*parts)]
+        case ["or", *rest] if rest:
+            options = [term for part in rest for term in _terms(part)]
+            _limit(len(options))
+            return options
+        case ["<=", str(left), str(right)] | [">=", str(right), str(left)]:
+            return [((left, right),)]
+    raise Unreadable(f"not understood in the property: {str(form)[:60]}")
 
 
 def _limit(count: int) -> None:
@@ -110,47 +112,47 @@ def _limit(count: int) -> None:
         raise Unreadable(f"the property has {count} clauses")
 
 
-def _apply(atoms: list[Atom], box: dict[str, Fraction]) -> list[Atom]:
-    """Put the bounds of inputs into `box`; the others are rows."""
-    rows: list[Atom] = []
+def _is_bound(atom: Atom) -> bool:
+    return atom[0].startswith("X") or atom[1].startswith("X")
+
+
+def _box(atoms: list[Atom], inputs: int) -> tuple[Array, Array] | None:
+    """The inputs' intervals, rounded outwards; None if one is empty."""
+    low, high = dict[str, Decimal](), dict[str, Decimal]()
     for left, right in atoms:
-        for name, other, side in ((left, right, "<"), (right, left, ">")):
-            if name.startswith("X_"):
-                key, value = side + name, _number(other)
-                old = box.get(key, value)
-                box[key] = min(old, value) if side == "<" else max(old, value)
-        if not left.startswith("X_") and not right.startswith("X_"):
-            rows.append((left, right))
-    return rows
-
-
-def _clause(
-    box: dict[str, Fraction], rows: list[Atom], own: list[Atom], inputs: int, outputs: int
-) -> Clause | None:
-    rows = rows + _apply(own, box)
+        if left.startswith("X"):
+            high[left] = min(_number(right), high.get(left, _number(right)))
+        else:
+            low[right] = max(_number(left), low.get(right, _number(left)))
     names = [f"X_{i}" for i in range(inputs)]
-    if set(box) != {side + name for side in "<>" for name in names}:
+    if not low.keys() == high.keys() == set(names):
         raise Unreadable("an input lacks a bound, or what is bounded is not an input")
-    if any(box[">" + name] > box["<" + name] for name in names):
+    if any(low[name] > high[name] for name in names):
         return None
-    lower = np.array([[float_below(box[">" + name])] for name in names])
-    upper = np.array([[float_above(box["<" + name])] for name in names])
-    matrix, offset = np.zeros((len(rows), outputs)), np.zeros(len(rows))
-    for i, atom in enumerate(rows):  # left - right <= 0
-        constant = Fraction(0)
-        for term, sign in zip(atom, (1, -1), strict=True):
-            variable = _VARIABLE.fullmatch(term)
-            if variable is None:
-                constant -= sign * _number(term)
-            elif int(variable[2]) < outputs:
-                matrix[i, int(variable[2])] += sign
-            else:
-                raise Unreadable(f"{term} is not an output")
-        offset[i] = float_above(constant)
-    return Clause(lower, upper, matrix, offset)
+    lower = np.array([[float_below(low[name])] for name in names])
+    upper = np.array([[float_above(high[name])] for name in names])
+    return lower, upper
 
 
-def _number(text: str) -> Fraction:
+def _half_spaces(atoms: list[Atom], outputs: int) -> tuple[Array, Array]:
+    """A y <= b with b rounded up, from left <= right."""
+    matrix, offset = np.zeros((len(atoms), outputs)), np.zeros(len(atoms))
+    names = {f"Y_{i}": i for i in range(outputs)}
+    for i, (left, right) in enumerate(atoms):
+        if left in names:
+            matrix[i, names[left]] += 1
+        if right in names:
+            matrix[i, names[right]] -= 1
+        if left not in names:
+            offset[i] = float_above(_number(left).copy_negate())
+        if right not in names:
+            offset[i] = float_above(_number(right))
+        if left not in names and right not in names:
+            raise Unreadable("two numbers are compared")
+    return matrix, offset
+
+
+def _number(text: str) -> Decimal:
     if not _NUMBER.fullmatch(text):
         raise Unreadable(f"expected a decimal number, got {text[:40]}")
-    return Fraction(text)
+    return Decimal(text)  # exactly, and so are comparisons; sums would be rounded
