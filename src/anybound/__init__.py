@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from anybound.model.domains.l2_ball import L2Ball
     from anybound.model.network import Network
     from anybound.outcome import Outcome, Verdict
+    from anybound.robustness import radius
     from anybound.spec.build import robust
     from anybound.spec.property import Property
 
@@ -41,6 +42,7 @@ __all__ = [
     "bounds",
     "from_torch",
     "load",
+    "radius",
     "read_vnnlib",
     "robust",
     "verify",
@@ -59,6 +61,7 @@ _HOMES = MappingProxyType(
         "bounds": "anybound.bounding",
         "from_torch": "anybound.io.torch_module",
         "load": "anybound.io.onnx_reader",
+        "radius": "anybound.robustness",
         "read_vnnlib": "anybound.io.vnnlib",
         "robust": "anybound.spec.build",
         "verify": "anybound.deciding",

@@ -116,8 +116,7 @@ def check_settings(method: str | None, intermediate: str | None) -> None:
     """
     job = Job("anybound.benching:settings_job", {"method": method, "intermediate": intermediate})
     finished = run_one(job, server(PRELOAD))
-    if finished.ending is Ending.REFUSED:
-        finished.reraise()
+    finished.check()
     if finished.ending is Ending.INTERRUPTED:
         raise KeyboardInterrupt
 

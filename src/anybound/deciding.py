@@ -20,7 +20,6 @@ from anybound.bound.intermediates.strategy import IntermediateStrategy
 from anybound.bound.method import Method
 from anybound.budget import Budget
 from anybound.decision import Decision, Search, Settings, Watch
-from anybound.errors import InvalidConfig
 from anybound.io.onnx_reader import load
 from anybound.io.records import Record, outcome_record
 from anybound.io.replay import Replay
@@ -36,9 +35,9 @@ from anybound.spec.problems import check_sizes
 from anybound.spec.property import Property
 from anybound.threads import at_most
 
-__all__ = ["NormalForm", "verify", "verify_job"]
+__all__ = ["PLANNED", "NormalForm", "opened", "verify", "verify_job"]
 
-_SEARCH = PlannedSearch()
+PLANNED = PlannedSearch()
 
 
 def verify(  # noqa: PLR0913  (the one call for everything; all but two arguments are options)
@@ -49,7 +48,7 @@ def verify(  # noqa: PLR0913  (the one call for everything; all but two argument
     method: str | Method[Any] = "crown",
     intermediate: str | IntermediateStrategy = "auto",
     attacks: Sequence[Attack] = QUICK,
-    search: Search | None = _SEARCH,
+    search: Search | None = PLANNED,
     seed: int = 0,
     threads: int | None = None,
     memory: int | None = None,
@@ -61,8 +60,8 @@ def verify(  # noqa: PLR0913  (the one call for everything; all but two argument
     The time counts from `started`, a value of `time.monotonic()`, or from the call. `watch` is told
     what is known so far after each phase. `method`, `intermediate` are records or their texts, such
     as "proximal(iterations=50)"; `search` decides what the bounds of the root leave open, None
-    leaves it open. A network that is not a file is itself the model that witnesses
-    are replayed on, in float64. `memory` bounds the working memory, in bytes.
+    leaves it open. A network that is not a file is itself the model that witnesses are replayed
+    on, in float64. `memory` bounds the working memory, in bytes.
     """
     begun = time.monotonic() if started is None else started
     budget = Budget(seconds=timeout, memory=memory, started=begun)
@@ -73,11 +72,9 @@ def verify(  # noqa: PLR0913  (the one call for everything; all but two argument
         search,
         seed,
     )
-    if threads is not None and threads < 1:
-        raise InvalidConfig(f"threads is {threads}; expected at least 1, or None for no limit")
     with at_most(threads):
         reading = time.monotonic()
-        original, net = _opened(network)
+        original, net = opened(network)
         prop = prop if isinstance(prop, Property) else read_vnnlib(prop)
         check_sizes(net, prop)
         decision = Decision(net, prop, original, settings, budget, watch)
@@ -93,7 +90,7 @@ def verify_job(report: Callable[[Record], None], *, complete: bool, **options: A
     def watch(known: Outcome) -> None:
         report(outcome_record(known))
 
-    outcome = verify(watch=watch, search=_SEARCH if complete else None, **chosen)
+    outcome = verify(watch=watch, search=PLANNED if complete else None, **chosen)
     return outcome_record(outcome)
 
 
@@ -112,7 +109,8 @@ class NormalForm:
         return y
 
 
-def _opened(network: str | Path | Network) -> tuple[OriginalModel, Network]:
+def opened(network: str | Path | Network) -> tuple[OriginalModel, Network]:
+    """What witnesses are replayed on, and the network in float64."""
     if isinstance(network, Network):
         return NormalForm(network), network.to(torch.float64)
     return Replay.of(network), load(network)

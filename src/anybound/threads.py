@@ -7,6 +7,8 @@ from contextlib import contextmanager
 
 import torch
 
+from anybound.errors import InvalidConfig
+
 __all__ = ["at_most"]
 
 
@@ -16,6 +18,8 @@ def at_most(threads: int | None) -> Iterator[None]:
     if threads is None:
         yield
         return
+    if threads < 1:
+        raise InvalidConfig(f"threads is {threads}; expected at least 1, or None for no limit")
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
     try:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from anybound.errors import InvalidInput
-from anybound.runtime.job import Ending, Finished, Job, execute
+from anybound.runtime.job import Crash, Ending, Finished, Job, execute
 from anybound.runtime.pool import run_all, run_here, run_one
 from anybound.runtime.process import cpu_seconds, resident, server
 from anybound.runtime.signals import sigterm_interrupts
@@ -79,7 +79,7 @@ def shout(report: Report) -> Mapping[str, Any]:
     return {"done": True}
 
 
-def one(target: str, **arguments: object) -> Finished:
+def one(target: str, **arguments: Any) -> Finished:
     return run_one(job(target, **arguments), CONTEXT)
 
 
@@ -115,7 +115,10 @@ def test_a_crash_keeps_its_traceback_and_what_was_known(run: Callable[..., Finis
     refused = run("refuse")
     assert (refused.ending, refused.traceback) == (Ending.REFUSED, "")
     with pytest.raises(InvalidInput, match="got 3, expected 4"):
-        refused.reraise()
+        refused.check()
+    with pytest.raises(Crash, match="ZeroDivisionError: by zero") as caught:
+        finished.check()
+    assert 'raise ZeroDivisionError("by zero")' in caught.value.__notes__[0]
 
 
 def test_a_target_that_does_not_exist_is_a_crash() -> None:

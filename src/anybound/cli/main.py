@@ -16,7 +16,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from anybound.cli.command import Command
-from anybound.cli.commands import attack, bench, bounds, completion, demo, inspect, methods, verify
+from anybound.cli.commands import (
+    attack,
+    bench,
+    bounds,
+    completion,
+    demo,
+    inspect,
+    methods,
+    radius,
+    verify,
+)
 from anybound.cli.output import Output
 from anybound.cli.parser import Parser, positive_int
 from anybound.cli.versions import versions
@@ -29,6 +39,7 @@ COMMANDS: tuple[Command, ...] = (
     verify.COMMAND,
     bench.COMMAND,
     bounds.COMMAND,
+    radius.COMMAND,
     attack.COMMAND,
     methods.COMMAND,
     demo.COMMAND,

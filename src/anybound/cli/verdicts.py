@@ -7,7 +7,7 @@ from typing import Any
 
 from anybound.cli.text import plural
 
-__all__ = ["explanation", "summary"]
+__all__ = ["bracket", "explanation", "summary"]
 
 # Records are plain JSON data, whose types the type checker cannot follow by key.
 Data = Any
@@ -24,6 +24,22 @@ def explanation(record: Data) -> Iterator[str]:
         yield f"  {name}: {choice}"
     for name, seconds in record["phases"].items():
         yield f"  {seconds:8.2f} s  {name}"
+
+
+def bracket(record: Data) -> str:
+    """One line about a radius."""
+    high = record["violated_or_unknown"]
+    above = "violated" if record["witness"] is not None else "unknown"
+    end = (
+        "nothing else was found"
+        if high is None or high == float("inf")
+        else f"{above} at {high:.6g}"
+    )
+    return f"holds at {record['holds']:.6g}, {end}; {_radius_cost(record)}"
+
+
+def _radius_cost(record: Data) -> str:
+    return f"{plural(len(record['steps']), 'step')}, {record['seconds']:.2f} s"
 
 
 def _finding(record: Data) -> str:

@@ -19,6 +19,7 @@ __all__ = [
     "methods_view",
     "network_view",
     "property_view",
+    "radius_view",
 ]
 
 # Records are plain JSON data, whose types the type checker cannot follow by key.
@@ -93,6 +94,19 @@ def _bench_row(label: str, rows: Data, names: Sequence[str]) -> tuple[str, ...]:
     verdicts = sum(counts[name] for name in names[:4])
     seconds, cpu = (sum(row[name] for row in rows) for name in ("seconds", "cpu_seconds"))
     return (label, str(verdicts), *map(str, counts.values()), f"{seconds:.1f}", f"{cpu:.1f}")
+
+
+def radius_view(record: Data) -> "list[RenderableType]":
+    """The bracket, and how it came to be."""
+    from anybound.cli.verdicts import bracket
+
+    rows = [
+        (f"{step['epsilon']:.6g}", step["verdict"], f"{step['seconds']:.2f}")
+        for step in record["steps"]
+    ]
+    columns = ("radius", "verdict", "seconds")
+    table: list[RenderableType] = [_table(columns, rows, ("radius", "seconds")), ""] if rows else []
+    return [*table, bracket(record)]
 
 
 def methods_view(record: Data) -> "list[RenderableType]":

@@ -20,7 +20,16 @@ from anybound.errors import InvalidInput
 if TYPE_CHECKING:
     from anybound.outcome import Outcome, Progress, Witness
 
-__all__ = ["Json", "Record", "RecordFile", "finite", "outcome_record", "read_records", "to_line"]
+__all__ = [
+    "Json",
+    "Record",
+    "RecordFile",
+    "finite",
+    "outcome_record",
+    "read_records",
+    "to_line",
+    "witness_record",
+]
 
 MOST_TRACE_POINTS = 500  # a curve needs no more
 
@@ -38,7 +47,7 @@ def outcome_record(outcome: Outcome) -> Record:
         "clauses": [
             {"clause": c.clause, "lower": c.lower, "upper": c.upper} for c in outcome.clauses
         ],
-        "witness": None if outcome.witness is None else _witness_record(outcome.witness),
+        "witness": None if outcome.witness is None else witness_record(outcome.witness),
         "certified": outcome.certified,
         "phases": dict(outcome.phases),
         "plan": dict(outcome.plan),
@@ -56,7 +65,8 @@ def _thinned(trace: Sequence[Progress]) -> Sequence[Progress]:
     return trace if step <= 1 else trace[::-step][::-1]
 
 
-def _witness_record(witness: Witness) -> Record:
+def witness_record(witness: Witness) -> Record:
+    """A witness as plain data."""
     return {
         "input": witness.input.tolist(),
         "output": witness.output.tolist(),

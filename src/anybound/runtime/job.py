@@ -13,12 +13,12 @@ import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, NoReturn
+from typing import Any
 
 from anybound import errors
 from anybound.errors import AnyboundError
 
-__all__ = ["Ending", "Finished", "Job", "Report", "execute"]
+__all__ = ["Crash", "Ending", "Finished", "Job", "Report", "execute"]
 
 Record = Mapping[str, Any]  # Any: plain JSON data
 Report = Callable[[Record], None]
@@ -33,6 +33,15 @@ class Ending(Enum):
     TIMEOUT = "it was stopped at its time limit"
     MEMORY = "it was stopped at its memory limit"
     INTERRUPTED = "it was interrupted"
+
+
+class Crash(Exception):
+    """A defect in what a job runs; its traceback is a note of the exception."""
+
+    def __init__(self, message: str, trace: str) -> None:
+        super().__init__(message)
+        if trace:
+            self.add_note(trace)
 
 
 @dataclass(frozen=True)
@@ -64,10 +73,12 @@ class Finished:
     error: str = ""  # the name of the error's class in `anybound.errors`
     traceback: str = ""
 
-    def reraise(self) -> NoReturn:
-        """The error that refused the job, as it was raised."""
-        kind = getattr(errors, self.error, AnyboundError)
-        raise kind(self.message)
+    def check(self) -> None:
+        """Raise the error that refused the job, as it was raised there; for a crash `Crash`."""
+        if self.ending is Ending.REFUSED:
+            raise getattr(errors, self.error, AnyboundError)(self.message)
+        if self.ending is Ending.CRASHED:
+            raise Crash(self.message, self.traceback)
 
 
 def execute(job: Job, report: Report) -> Finished:

@@ -57,7 +57,7 @@ def _run(options: Namespace, output: Output) -> int:
 
 def _decided(options: Namespace, started: float, output: Output) -> Record:
     from anybound.benching import GRACE, PRELOAD, completed
-    from anybound.runtime.job import Ending, Job
+    from anybound.runtime.job import Job
     from anybound.runtime.pool import run_one
     from anybound.runtime.process import fresh
 
@@ -77,12 +77,7 @@ def _decided(options: Namespace, started: float, output: Output) -> Record:
         memory=options.memory,
     )
     finished = run_one(job, fresh(PRELOAD), lambda record: output.detail(_progress(record)))
-    if finished.ending is Ending.REFUSED:
-        finished.reraise()
-    if finished.ending is Ending.CRASHED:
-        if options.debug:
-            output.trace(finished.traceback)
-        raise _Crash(finished.message)
+    finished.check()
     return completed(finished)
 
 
@@ -91,10 +86,6 @@ def _progress(record: Record) -> str:
 
     phase = list(record["phases"])[-1]  # type: ignore[arg-type]  # plain data
     return f"after {phase}: {summary(record)}"
-
-
-class _Crash(Exception):
-    """The process that did the work has failed."""
 
 
 def _tell(record: Record, explain: bool, output: Output) -> None:
