@@ -303,5 +303,6 @@ def _gradient_range(
             add_low, add_high = g_low @ up + g_high @ down, g_high @ up + g_low @ down
             low[j] = add_low if low[j] is None else low[j] + add_low
             high[j] = add_high if high[j] is None else high[j] + add_high
-    assert low[0] is not None and high[0] is not None
+    assert low[0] is not None
+    assert high[0] is not None
     return low[0] - 1e-9, high[0] + 1e-9

@@ -123,4 +123,5 @@ class Duals:
     def chunks(self, count: int, memory: int) -> Iterator[Tensor]:
         """Pieces of a batch whose work fits into so many bytes."""
         values = max(self.problem.network.layout.total, self.problem.network.input_size, 1)
-        return iter(torch.arange(count).split(max(1, memory // (8 * WORKING_COPIES * values))))
+        size = max(1, memory // (8 * WORKING_COPIES * values))
+        return (torch.arange(first, min(first + size, count)) for first in range(0, count, size))

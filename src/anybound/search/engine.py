@@ -131,12 +131,14 @@ class _Search:
                 return Ended.COUNT
             if self._round():
                 return Ended.WITNESS
-        return Ended.STUCK if self.stuck else Ended.PROVED
+        if not self.stuck:
+            return Ended.PROVED
+        return Ended.BUDGET if self.budget.is_spent() else Ended.STUCK
 
     def _round(self) -> bool:
         """One batch; whether a witness was found."""
         self.rounds += 1
-        look = self.inspect is not None and self.rounds % self.plan.minimisers_every == 1
+        look = self.inspect is not None and (self.rounds - 1) % self.plan.minimisers_every == 0
         parents = self._pop()
         expansion = self.bounder.children(
             parents.batch, parents.neuron, self.plan.margin, inputs=look

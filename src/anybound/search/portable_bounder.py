@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from anybound.bound.backward import crown_slopes
-from anybound.bound.bounds import Bounds
 from anybound.bound.decomposition import Decomposition
 from anybound.bound.method import Method, maximise
 from anybound.bound.methods.slopes import Slopes
@@ -29,12 +28,10 @@ from anybound.budget import Budget
 from anybound.layers import Layers
 from anybound.search.bounder import Expansion
 from anybound.search.cells import Cells
-from anybound.search.clauses import Clauses
 from anybound.search.duals import Duals, Work
 from anybound.search.portable_view import PortableView
 from anybound.search.rule import Index, Matrix, Vector
 from anybound.search.tightening import Inherit, Tightening
-from anybound.spec.problems import SafetyProblem
 
 DEFAULT_MEMORY = 256 << 20
 STALLED = (
@@ -108,12 +105,6 @@ class PortableBounder:
     last: Effort = LAST
     tightening: Tightening = Inherit()
     budget: Budget = field(default_factory=Budget)
-
-    @staticmethod
-    def duals_of(safety: SafetyProblem, bounds: Bounds) -> Duals:
-        """The clauses of a property between bounds of the hidden layers, both float64."""
-        ranges = [range(c.rows.start, c.rows.stop) for c in safety.clauses]
-        return Duals(safety.problem, bounds, Clauses.of(safety.problem.objective, ranges))
 
     @cached_property
     def neurons(self) -> int:
