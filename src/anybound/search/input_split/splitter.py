@@ -1,0 +1,164 @@
+"""Bounds of boxes: a network folded over the root box, and the kernels with their buffers, one set per thread."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cached_property
+from queue import SimpleQueue
+from typing import NamedTuple, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from anybound.bound.bounds import Bounds
+from anybound.bound.compact.machine import LANES64
+from anybound.bound.compact.sparse import SparseNetwork
+from anybound.search.input_split.folded import Folded, Index, Vector
+from anybound.search.input_split.kernel import bound_boxes
+from anybound.search.input_split.zonotope import Work, make_work
+from anybound.spec.problem import Problem
+
+Flags = NDArray[np.bool_]
+
+_SHARE = 16  # boxes below which another thread is not worth its start
+
+
+class Boxes(NamedTuple):
+    """N boxes of the D varying inputs: lower, upper `[N, D]`, and which of C clauses are open in them, `[N, C]`."""
+
+    lower: Vector
+    upper: Vector
+    is_open: Flags
+
+    def part(self, index: slice | Index) -> Boxes:
+        return Boxes._make(column[index] for column in self)
+
+
+class Bounded(NamedTuple):
+    """What is known of N boxes after bounding them.
+
+    `bound` `[N, C]` is rigorous: the least value of the clause's best combination of rows; +∞ where the clause was not
+    open. `choice` `[N]` is the input to split, −1 if none can be. `point` `[N, D]` is where the worst clause's bound is
+    attained to first order, `value` `[N]` the least margin of an open clause there, in plain float64."""
+
+    bound: Vector
+    choice: Index
+    point: Vector
+    value: Vector
+
+
+@dataclass(frozen=True, eq=False)
+class InputSplitter:
+    """One problem over one box; build it with `of`."""
+
+    folded: Folded
+    symbols: int
+    threads: int = 1
+
+    @classmethod
+    def of(
+        cls,
+        problem: Problem,
+        bounds: Bounds,
+        clauses: Sequence[Sequence[int]],
+        *,
+        symbols: int = 128,
+        threads: int = 1,
+    ) -> Self:
+        """The problem between rigorous bounds of its hidden layers; clause c has the objective's rows `clauses[c]`.
+
+        Up to `symbols` ambiguous neurons are told apart in a box. The zonotope of the root cuts the bounds down once,
+        and what it shows to be constant is folded away as well."""
+        sparse = SparseNetwork(problem.network)
+        first = cls(Folded.of(sparse, problem, bounds, clauses), symbols, threads)
+        tighter = bounds.intersect(first._root_bounds(problem, bounds))
+        return cls(Folded.of(sparse, problem, tighter, clauses), symbols, threads)
+
+    @property
+    def root(self) -> Boxes:
+        """The whole box, every clause open."""
+        folded = self.folded
+        is_open = np.ones((1, len(folded.clause) - 1), np.bool_)
+        return Boxes(folded.lower[None], folded.upper[None], is_open)
+
+    @property
+    def cost(self) -> int:
+        """About how many multiplications a box may take."""
+        return sum(int(layer.matrix.nnz) for layer in self.folded.layers) * self._stride
+
+    def bound(self, boxes: Boxes) -> Bounded:
+        """Bounds of all boxes, in as many threads as there are."""
+        count = len(boxes.lower)
+        out = Bounded(
+            np.full(boxes.is_open.shape, np.inf),
+            np.empty(count, np.int64),
+            np.zeros(boxes.lower.shape),
+            np.empty(count),
+        )
+        pieces = max(1, min(self.threads, count // _SHARE))
+        ends = [count * piece // pieces for piece in range(pieces + 1)]
+        parts = [slice(a, b) for a, b in itertools.pairwise(ends)]
+        if pieces == 1:
+            self._bound_part(boxes, out)
+        else:
+            jobs = [
+                self._executor.submit(
+                    self._bound_part,
+                    boxes.part(part),
+                    Bounded._make(column[part] for column in out),
+                )
+                for part in parts
+            ]
+            for job in jobs:
+                job.result()
+        return out
+
+    def whole(self, points: Vector) -> Vector:
+        """Points of the varying inputs as points of the network's input, `[N, inputs]`."""
+        full = np.repeat(self.folded.fixed[None], len(points), axis=0)
+        full[:, self.folded.inputs] = points
+        return full
+
+    def _bound_part(self, boxes: Boxes, out: Bounded) -> None:
+        work = self._works.get()
+        try:
+            contiguous = tuple(np.ascontiguousarray(column) for column in boxes)
+            bound_boxes(self.folded.net, work, self._stride, contiguous, tuple(out))
+        finally:
+            self._works.put(work)
+
+    @property
+    def _stride(self) -> int:
+        """Numbers in the longest row: centre, inputs, symbols, whole vectors."""
+        own = min(self.symbols, sum(len(layer.bias) for layer in self.folded.hidden))
+        return -(-(1 + len(self.folded.inputs) + own) // LANES64) * LANES64
+
+    @cached_property
+    def _works(self) -> SimpleQueue[Work]:
+        works: SimpleQueue[Work] = SimpleQueue()
+        for _ in range(self.threads):
+            works.put(make_work(self.folded.net, self._stride))
+        return works
+
+    @cached_property
+    def _executor(self) -> ThreadPoolExecutor:
+        return ThreadPoolExecutor(self.threads)
+
+    def _root_bounds(self, problem: Problem, bounds: Bounds) -> Bounds:
+        """Bounds of the hidden layers by the zonotope of the root; those of constants stay as they are."""
+        self.bound(self.root)
+        work = self._works.get()
+        layout = problem.network.layout
+        lower, upper = bounds.lower.data.double().clone(), bounds.upper.data.double().clone()
+        for k, layer in enumerate(self.folded.hidden, start=1):
+            place = torch.from_numpy(layer.neuron + layout.offsets[k - 1])
+            span = slice(self.folded.first[k], self.folded.first[k + 1])
+            lower[0, 0, place] = torch.from_numpy(work.lower[span].copy()).nan_to_num(
+                nan=-torch.inf
+            )
+            upper[0, 0, place] = torch.from_numpy(work.upper[span].copy()).nan_to_num(nan=torch.inf)
+        return Bounds(bounds.lower.like(lower), bounds.upper.like(upper))
