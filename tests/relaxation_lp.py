@@ -4,7 +4,8 @@ The hull of σ's graph over [l, u] is what convex combinations of its points rea
 
     ẑ = Σ_v λ_v x_v,   z = Σ_v λ_v σ(x_v),   λ >= 0,   Σ_v λ_v = 1
 
-with x_v the ends and the bends of a piecewise linear σ (exact), a fine grid for a smooth one (slightly too high an optimum).
+with x_v the ends and the bends of a piecewise linear σ (exact), a fine grid for a smooth one (slightly too high an
+optimum).
 """
 
 from __future__ import annotations

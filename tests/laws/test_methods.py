@@ -629,10 +629,7 @@ def test_gradients_of_slopes_are_finite_differences(
         more = [(lower, upper + s * unit, beta) for s in (1, -1)], for_upper
         last = [(lower, upper, beta + s * unit) for s in (1, -1)], for_beta
         for (up, down), expected in (tries, more, last):
-            if expected is for_beta:
-                where = mask[0, 0, i]
-            else:
-                where = free[0, 0, i]
+            where = mask[0, 0, i] if expected is for_beta else free[0, 0, i]
             if not bool(where):
                 continue
             here, ahead, behind = q(lower, upper, beta), q(*up), q(*down)

@@ -61,7 +61,7 @@ def layer_by_layer(
     """Walk from the input to the output: interval bounds of each layer from the best of those
     before, then `tighten` as long as the budget lasts; an interrupt spends it."""
     limit = budget or Budget()
-    check_finite(network, domain)
+    check_finite(domain)
     box = Interval(*domain.box())
     layout = network.layout
     buffer = box.lower.new_zeros(len(box.lower), 1, layout.total)
@@ -94,7 +94,7 @@ def meet(a: Interval, b: Interval) -> Interval:
     return Interval(a.lower.maximum(b.lower), a.upper.minimum(b.upper))
 
 
-def check_finite(network: Network, domain: Domain) -> None:
+def check_finite(domain: Domain) -> None:
     low, high = domain.box()
     if not bool((low.isfinite() & high.isfinite()).all()):
         raise InvalidInput("the input set is unbounded; give every input finite limits")

@@ -157,7 +157,7 @@ def _joint_step(dual: Decomposition, state: ProximalState, eta: float) -> None:
 
 
 def optimal_step(linear: Tensor, curvature: Tensor) -> Tensor:
-    """argmin over γ in [0, 1] of  linear·γ + ½ curvature·γ², `[D, R]`; without curvature 1 where it descends, else 0."""
+    """argmin over γ in [0, 1] of  linear·γ + ½ curvature·γ², `[D, R]`; without curvature 1 if it descends, else 0."""
     flat = curvature <= 0
     ratio = -linear / torch.where(flat, torch.ones_like(curvature), curvature)
     return torch.where(flat, (linear < 0).to(linear), ratio.clamp(0.0, 1.0))

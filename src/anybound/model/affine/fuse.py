@@ -73,7 +73,7 @@ def _push(parts: Parts, second: AffineMap) -> Parts:
     return (*parts, second) if merged is None else reduce(_push, merged, parts[:-1])
 
 
-def fuse(second: AffineMap, first: AffineMap) -> Parts | None:
+def fuse(second: AffineMap, first: AffineMap) -> Parts | None:  # noqa: C901  (a table of cases)
     """What replaces two maps without biases, or None where nothing is better than both."""
     match second, first:
         case Identity(), _:

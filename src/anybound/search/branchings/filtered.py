@@ -1,9 +1,9 @@
 """Filtered smart branching: bound the children of the most promising neurons cheaply, and take the best.
 
-Candidates are the `candidates` largest intercepts, weighted by pseudo-costs: what splits of a neuron gained so far in the
-tree, relative to their intercepts. A candidate's score is the sum (or maximum) of its children's gains, each capped at
-what is still needed to close: a child that closes needs no more. The usual minimum of the two needs three times as many
-sub-problems.
+Candidates are the `candidates` largest intercepts, weighted by pseudo-costs: what splits of a neuron gained so far in
+the tree, relative to their intercepts. A candidate's score is the sum (or maximum) of its children's gains, each capped
+at what is still needed to close: a child that closes needs no more. The usual minimum of the two needs three times as
+many sub-problems.
 """
 
 from __future__ import annotations
