@@ -41,11 +41,6 @@ def test_prune_drops_what_cannot_reach_the_output() -> None:
     torch.testing.assert_close(pruned.forward(x), network.forward(x), rtol=0, atol=0)
 
 
-def test_prune_keeps_the_input_that_nothing_reads() -> None:
-    network = Network((Node((2,)), Node((1,), ())))
-    assert prune(network) is network
-
-
 def test_inline_composes_linear_nodes_with_one_reader() -> None:
     network, x = forked()
     inlined = normalise(network)
