@@ -2,8 +2,8 @@
 
 `inner` functions are compiled into the `kernel` that calls them; a `kernel` has one signature, that
 of its example arguments, so that it is compiled exactly once. What is cached is stamped with a
-digest of this package's sources: a changed inner function never leaves a stale kernel behind, as
-modification times might. The directory is `$NUMBA_CACHE_DIR`, else `$XDG_CACHE_HOME/anybound`, else
+digest of the sources of this package and of the kernel's own, where its inner functions are: a
+changed one never leaves a stale kernel behind, as modification times might. The directory is `$NUMBA_CACHE_DIR`, else `$XDG_CACHE_HOME/anybound`, else
 `~/.cache/anybound`; an installation may be read-only. Where none can be written, kernels are
 compiled anew by each process.
 """
@@ -81,10 +81,12 @@ def _directory() -> Path | None:
 
 
 @cache
-def _digest() -> str:
+def _digest(folder: Path) -> str:
+    """Of all that a kernel in this folder may call."""
     digest = sha256()
-    for source in sorted(_SOURCES.glob("*.py")):
-        digest.update(source.read_bytes())
+    for package in (_SOURCES, folder):
+        for source in sorted(package.glob("*.py")):
+            digest.update(source.read_bytes())
     return digest.hexdigest()
 
 
@@ -93,6 +95,7 @@ class _Locator:
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._line = function.__code__.co_firstlineno
+        self._folder = Path(function.__code__.co_filename).parent
 
     @classmethod
     def from_function(cls, function: Callable[..., Any], file: str) -> Self:
@@ -106,10 +109,10 @@ class _Locator:
         return str(_directory())
 
     def get_source_stamp(self) -> str:
-        return _digest()
+        return _digest(self._folder)
 
     def get_disambiguator(self) -> str:
-        return f"{self._line}-{_digest()[:12]}"
+        return f"{self._line}-{_digest(self._folder)[:12]}"
 
 
 class _SourceImpl(CompileResultCacheImpl):  # type: ignore[misc]  # numba is untyped

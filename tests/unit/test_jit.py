@@ -1,0 +1,54 @@
+"""What the cache of kernels must never do: serve one that was compiled from other sources."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+_KERNEL = """
+import numpy as np
+from anybound.bound.compact.jit import kernel
+from parts import term
+
+@kernel(np.zeros(1))
+def fill(x):
+    x[0] = term()
+"""
+_INNER = """
+from anybound.bound.compact.jit import inner
+
+@inner
+def term():
+    return {value}
+"""
+
+
+def _result(folder: Path) -> float:
+    """What the kernel of the folder writes in a process of its own, with a cache beside it."""
+    program = "import numpy as np, whole; x = np.zeros(1); whole.fill(x); print(x[0])"
+    environment = {
+        **os.environ,
+        "NUMBA_CACHE_DIR": str(folder / "cache"),
+        "PYTHONPATH": os.pathsep.join([str(folder), *sys.path]),
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+    run = subprocess.run(
+        [sys.executable, "-c", program],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    return float(run.stdout)
+
+
+def test_a_changed_inner_function_of_another_package_is_compiled_anew(tmp_path: Path) -> None:
+    (tmp_path / "whole.py").write_text(_KERNEL)
+    (tmp_path / "parts.py").write_text(_INNER.format(value=1.0))
+    assert _result(tmp_path) == 1.0
+    assert len(list((tmp_path / "cache").glob("*.nbi"))) == 1
+    (tmp_path / "parts.py").write_text(_INNER.format(value=2.0))
+    assert _result(tmp_path) == 2.0
