@@ -3,9 +3,9 @@
 `inner` functions are compiled into the `kernel` that calls them; a `kernel` has one signature, that
 of its example arguments, so that it is compiled exactly once. What is cached is stamped with a
 digest of the sources of this package and of the kernel's own, where its inner functions are: a
-changed one never leaves a stale kernel behind, as modification times might. The directory is `$NUMBA_CACHE_DIR`, else `$XDG_CACHE_HOME/anybound`, else
-`~/.cache/anybound`; an installation may be read-only. Where none can be written, kernels are
-compiled anew by each process.
+changed one never leaves a stale kernel behind, as modification times might. The directory is
+`$NUMBA_CACHE_DIR`, else `$XDG_CACHE_HOME/anybound`, else `~/.cache/anybound`; an installation may
+be read-only. Where none can be written, kernels are compiled anew by each process.
 """
 
 from __future__ import annotations
