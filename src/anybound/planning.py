@@ -8,14 +8,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from anybound.bound.compact.network import supports
 from anybound.decision import SearchReport, SearchTask
-from anybound.outcome import Witness
+from anybound.outcome import Progress, Witness
 from anybound.search.engine import Ended
+from anybound.search.portable_search import PortablePlan
+from anybound.search.portable_search import search_clauses as search_anything
 from anybound.search.relu_search import ReluPlan, search_clauses
 from anybound.search.rule import Index, Matrix, Vector
 
@@ -25,39 +28,73 @@ class PlannedSearch:
     """Branch and bound, chosen by the problem; records override what the planner would choose."""
 
     relu: ReluPlan = field(default_factory=ReluPlan)
+    portable: PortablePlan = field(default_factory=PortablePlan)
 
     def __call__(self, task: SearchTask) -> SearchReport:
         problem = task.safety.problem
-        why_not = supports(problem.network, problem.domain)
-        if why_not:
-            return SearchReport({}, 0, reason=f"no search applies: {why_not}")
-        return self._split_neurons(task)
+        if supports(problem.network, problem.domain):
+            return self._split_anything(_Errand(task))
+        return self._split_neurons(_Errand(task))
 
-    def _split_neurons(self, task: SearchTask) -> SearchReport:
-        number = [member.clause for member in task.open]
-        rows = [member.rows for member in task.open]
-        found: list[Witness] = []
-
-        def inspect(minimisers: Matrix) -> bool:
-            points = np.unique(minimisers[:64].astype(np.float64), axis=0)
-            witness = task.confirm(points[:8])
-            found.extend([witness] if witness is not None else [])
-            return witness is not None
-
-        def advance(known: Index, lower: Vector, subproblems: int) -> None:
-            bounds = zip(known, lower, strict=True)
-            task.advance({number[int(c)]: float(b) for c, b in bounds}, subproblems)
-
+    def _split_neurons(self, errand: _Errand) -> SearchReport:
+        task = errand.task
         report = search_clauses(
-            task.safety.problem, task.bounds, rows, self.relu, task.budget, inspect, advance
+            task.safety.problem,
+            task.bounds,
+            errand.rows,
+            self.relu,
+            task.budget,
+            errand.inspect,
+            errand.advance,
         )
-        lower = dict(zip(number, report.lower.tolist(), strict=True))
-        reason = "" if report.ended in (Ended.PROVED, Ended.WITNESS) else report.ended.value
-        return SearchReport(
-            lower,
-            report.subproblems,
-            found[0] if found else None,
-            report.trace,
-            {"search": repr(self.relu)},
-            reason,
+        plan = {"search": repr(self.relu)}
+        return errand.report(report.ended, report.lower, report.subproblems, report.trace, plan)
+
+    def _split_anything(self, errand: _Errand) -> SearchReport:
+        task = errand.task
+        result = search_anything(
+            task.safety.problem,
+            errand.rows,
+            np.arange(len(errand.rows)),
+            self.portable,
+            task.budget,
+            task.bounds,
+            errand.inspect,
         )
+        plan = {"search": repr(self.portable)}
+        return errand.report(result.ended, result.lower, result.subproblems, result.trace, plan)
+
+
+class _Errand:
+    """A task in a search's terms: clauses are numbered as they are open, and witnesses are kept."""
+
+    def __init__(self, task: SearchTask) -> None:
+        self.task = task
+        self.rows = [member.rows for member in task.open]
+        self.found: Witness | None = None
+
+    def inspect(self, minimisers: Matrix) -> bool:
+        """Whether one of some minimisers is a witness."""
+        points = np.unique(minimisers[:64].astype(np.float64), axis=0)
+        self.found = self.task.confirm(points[:8])
+        return self.found is not None
+
+    def advance(self, known: Index, lower: Vector, subproblems: int) -> None:
+        """Keep what was proved of some clauses."""
+        bounds = zip(known, lower, strict=True)
+        number = [member.clause for member in self.task.open]
+        self.task.advance({number[int(c)]: float(b) for c, b in bounds}, subproblems)
+
+    def report(
+        self,
+        ended: Ended,
+        lower: Vector,
+        subproblems: int,
+        trace: Sequence[Progress],
+        plan: Mapping[str, str],
+    ) -> SearchReport:
+        """The answer to the task."""
+        numbers = (member.clause for member in self.task.open)
+        bounds = dict(zip(numbers, lower.tolist(), strict=True))
+        reason = "" if ended in (Ended.PROVED, Ended.WITNESS) else ended.value
+        return SearchReport(bounds, subproblems, self.found, trace, plan, reason)

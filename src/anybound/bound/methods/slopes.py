@@ -74,12 +74,14 @@ class Slopes(Method[SlopesState]):
 
     def step(self, dual: Decomposition, state: SlopesState) -> SlopesState:
         t = state.t + 1
-        # ∂q/∂s = g·(ẑ − x*), for the lower slope where g > 0 and for the upper one where g < 0
+        # ∂q/∂s = g·(ẑ − x*), for the lower slope where g > 0 and for the upper one where g < 0;
+        # a step is a share of the useful slopes, which are [0, 1] below a ReLU
         direction = self.adam.direction(state.moments, state.g * state.gradient)
         move = self.schedule.at(t, self.iterations) * direction
         low_min, low_max, up_min, up_max = dual.hull.slope_limits
-        lower = (state.lower + move * (state.g > 0)).clamp(low_min, low_max)
-        upper = (state.upper + move * (state.g < 0)).clamp(up_min, up_max)
+        rise, fall = move * (low_max - low_min), move * (up_max - up_min)
+        lower = (state.lower + rise * (state.g > 0)).clamp(low_min, low_max)
+        upper = (state.upper + fall * (state.g < 0)).clamp(up_min, up_max)
         beta = state.beta
         if dual.hull.branched is not None:
             step = self.beta_schedule.at(t, self.iterations)
