@@ -55,8 +55,8 @@ class _Bounder:
     def children(self, parents: Any, neuron: Index, threshold: float, *, inputs: bool) -> Expansion:
         return self._expand(np.repeat(parents.row, 2), np.repeat(parents.node, 2))
 
-    def polish(self, batch: Any) -> Any:
-        return batch
+    def polish(self, batch: Any, threshold: float) -> Expansion:
+        return self._expand(batch.row, batch.node)
 
     def certify(self, batch: Any) -> Vector:
         return np.asarray(self.worth[batch.row])

@@ -62,8 +62,10 @@ class Bounder(Protocol):
 
         A bound above `threshold` is good enough. `inputs` asks for the minimisers."""
 
-    def polish(self, batch: Any) -> Any:
-        """The same sub-problems, bounded with all effort: for those with nothing left to split."""
+    def polish(self, batch: Any, threshold: float) -> Expansion:
+        """The same sub-problems, bounded with all effort: for those with nothing left to split.
+
+        A bound above `threshold` is good enough."""
 
     def certify(self, batch: Any) -> Vector:
         """Rigorous lower bounds, `[N]`."""

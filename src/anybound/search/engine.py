@@ -112,6 +112,7 @@ class _Search:
         self.trace: list[Progress] = []
         self.leaves: list[Batch] | None = [] if keep_leaves else None
         self.stuck: list[Batch] = []
+        self.found = False  # a witness, among the minimisers of what was stuck
         self.floor = np.full(len(rows), np.inf)  # the lowest rigorous bound of the leaves closed
         self.pool: Pool | None = None
         self.batch_type: Any = None
@@ -122,6 +123,8 @@ class _Search:
             self.stuck.append(root.batch)  # open, though in no pool: its bounds count
             return Ended.WITNESS
         self._push(self._settle(root))
+        if self.found:
+            return Ended.WITNESS
         while self.pool is not None and len(self.pool):
             if self.budget.is_spent():
                 return Ended.BUDGET
@@ -152,7 +155,7 @@ class _Search:
             return True
         self._push(self._settle(expansion))
         self._report()
-        return False
+        return self.found
 
     def _settle(self, expansion: Expansion) -> Chosen:
         """Close what is rigorously positive, and choose a neuron for the others."""
@@ -181,12 +184,14 @@ class _Search:
         if not stuck.any():
             return chosen
         batch = chosen.batch.take(np.flatnonzero(stuck))
-        polished = self.bounder.polish(batch)
+        expansion = self.bounder.polish(batch, self.plan.margin)
+        polished: Batch = expansion.batch
         certified = self.bounder.certify(polished)
         proved = certified > 0
         self._close(polished.take(np.flatnonzero(proved)), certified[proved])
         if not proved.all():
             self.stuck.append(polished.take(np.flatnonzero(~proved)))
+            self.found = self.found or self._is_witness(expansion.input[~proved])
         rest = np.flatnonzero(~stuck)
         return Chosen(chosen.batch.take(rest), chosen.neuron[rest])
 

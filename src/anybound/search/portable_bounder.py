@@ -131,11 +131,15 @@ class PortableBounder:
         expansion = _joined(parts)
         return expansion if inputs else expansion._replace(input=expansion.input[:0])
 
-    def polish(self, batch: PortableBatch) -> PortableBatch:
+    def polish(self, batch: PortableBatch, threshold: float) -> Expansion:
         with torch.inference_mode():
-            parts = [self._polished(batch.take(at.numpy())) for at in self._chunks(len(batch.row))]
-        polished: PortableBatch = _joined(parts).batch
-        return polished._replace(node=batch.node, bound=np.maximum(polished.bound, batch.bound))
+            parts = [
+                self._polished(batch.take(at.numpy()), threshold)
+                for at in self._chunks(len(batch.row))
+            ]
+        polished = _joined(parts)
+        bound = np.maximum(polished.batch.bound, batch.bound)
+        return polished._replace(batch=polished.batch._replace(node=batch.node, bound=bound))
 
     def certify(self, batch: PortableBatch) -> Vector:
         with torch.inference_mode():
@@ -168,16 +172,18 @@ class PortableBounder:
         again = self.duals.root.is_cut(work.cells, neuron)[twice].numpy()
         stalled = np.flatnonzero(again & ~gained)
         if len(stalled):
-            expansion = _replaced(expansion, stalled, self._polished(expansion.batch.take(stalled)))
+            expansion = _replaced(
+                expansion, stalled, self._polished(expansion.batch.take(stalled), np.inf)
+            )
         # a child is never worse than its parent
         bound = np.maximum(expansion.batch.bound, before)
         batch = expansion.batch._replace(bound=bound, node=parents.node[at])
         return expansion._replace(batch=batch)
 
-    def _polished(self, batch: PortableBatch) -> Expansion:
+    def _polished(self, batch: PortableBatch, threshold: float) -> Expansion:
         work = batch.work
         start = self.duals.decode(self.duals.of(work), torch.from_numpy(batch.beta)).rho
-        return self._bound(work, start, self.last, np.inf)
+        return self._bound(work, start, self.last, threshold)
 
     def _bound(
         self, work: Work, warm: Layers | None, effort: Effort, threshold: float

@@ -23,6 +23,7 @@ from anybound.bound.compact.problems import Children, Parents
 from anybound.bound.compact.rigorous import ExactWork, exact_workspace, rigorous
 from anybound.bound.compact.solve import Climb, Solved, solve, workspace
 from anybound.search.bounder import Expansion
+from anybound.search.linear_leaf import solve_leaf
 from anybound.search.rule import Index, Matrix, Vector
 
 Signs = NDArray[np.int8]
@@ -96,10 +97,32 @@ class ReluBounder:
         children = Children(problem, neuron, sign)
         return self._solve(parents, children, Climb(steps=1), np.inf, (False, False, False)).bound
 
-    def polish(self, batch: ReluBatch) -> ReluBatch:
+    def polish(self, batch: ReluBatch, threshold: float) -> Expansion:
+        """By a long ascent; what that leaves open by linear programs, which settle it."""
         same = Children.same(len(batch.row))
-        polished: ReluBatch = self._expand(batch, same, self.last, np.inf, inputs=False).batch
-        return polished
+        polished = self._expand(batch, same, self.last, threshold, inputs=True)
+        left = np.flatnonzero(~(polished.batch.bound > threshold))
+        return self._settled(polished, left) if len(left) else polished
+
+    def _settled(self, expansion: Expansion, left: Index) -> Expansion:
+        """The sub-problems `left` with the multipliers and minimisers of linear programs, where these are better."""
+        batch: ReluBatch = expansion.batch.take(left)
+        point = expansion.input[left]
+        for i, (clause, sign) in enumerate(zip(batch.row, batch.sign, strict=True)):
+            leaf = solve_leaf(self.network, self.objective, int(clause), sign)
+            if leaf is not None:
+                batch.slope[i] = _half(leaf.multiplier)
+                batch.weight[i] = _half(leaf.weight)
+                point[i] = leaf.point
+        bound = self.probe(
+            batch, np.arange(len(left)), np.full(len(left), -1), np.zeros(len(left), np.int8)
+        )
+        better = bound > batch.bound
+        at = left[better]
+        for old, new in zip(expansion.batch, batch._replace(bound=bound), strict=True):
+            old[at] = new[better]
+        expansion.input[left] = point
+        return expansion
 
     def open_problems(self, expansion: Expansion, threshold: float) -> OpenBatch:
         return OpenBatch(self, expansion.batch, expansion.coefficient, threshold)
