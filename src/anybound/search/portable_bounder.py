@@ -8,6 +8,7 @@ Shapes: N sub-problems × 1 function; A ambiguous neurons at the root, M rows of
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -18,6 +19,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from anybound.bound.backward import crown_slopes
+from anybound.bound.compact.network import CompactNetwork, supports
+from anybound.bound.compact.objective import CompactObjective
+from anybound.bound.compact.sparse import SparseNetwork
 from anybound.bound.decomposition import Decomposition
 from anybound.bound.method import Method, maximise
 from anybound.bound.methods.slopes import Slopes
@@ -26,9 +30,11 @@ from anybound.bound.methods.then import Then
 from anybound.bound.schedules import Decay, Geometric
 from anybound.budget import Budget
 from anybound.layers import Layers
+from anybound.model.domains.box import Box
 from anybound.search.bounder import Expansion
 from anybound.search.cells import Cells
-from anybound.search.duals import Duals, Work
+from anybound.search.duals import HALF_LIMIT, Duals, Work
+from anybound.search.linear_leaf import solve_leaf
 from anybound.search.portable_view import PortableView
 from anybound.search.rule import Index, Matrix, Vector
 from anybound.search.tightening import Inherit, Tightening
@@ -138,8 +144,11 @@ class PortableBounder:
                 for at in self._chunks(len(batch.row))
             ]
         polished = _joined(parts)
-        bound = np.maximum(polished.batch.bound, batch.bound)
-        return polished._replace(batch=polished.batch._replace(node=batch.node, bound=bound))
+        polished = polished._replace(batch=polished.batch._replace(node=batch.node))
+        worse = np.flatnonzero(~(polished.batch.bound >= batch.bound))
+        _put(polished.batch, worse, batch.take(worse))
+        left = np.flatnonzero(~(polished.batch.bound > threshold))
+        return self._settled(polished, left)
 
     def certify(self, batch: PortableBatch) -> Vector:
         with torch.inference_mode():
@@ -277,16 +286,59 @@ class PortableBounder:
     def _memory(self) -> int:
         return DEFAULT_MEMORY if self.budget.memory is None else self.budget.memory
 
+    @cached_property
+    def _leaves(self) -> tuple[CompactNetwork, CompactObjective] | None:
+        """What linear programs of leaves are made of, where one bend a neuron leaves them linear."""
+        problem, clauses = self.duals.problem, self.duals.clauses
+        if supports(problem.network, problem.domain) or not isinstance(problem.domain, Box):
+            return None
+        sparse = SparseNetwork(problem.network)
+        network = CompactNetwork.of(sparse, self.duals.bounds, problem.domain)
+        rows = [own[used].tolist() for own, used in zip(clauses.index, clauses.used, strict=True)]
+        slices = [slice(own[0], own[-1] + 1) for own in rows]
+        return network, CompactObjective.of(problem.objective, network, slices)
+
+    def _settled(self, expansion: Expansion, left: Index) -> Expansion:
+        """The sub-problems `left` with the multipliers and minimisers of linear programs, where these are better.
+
+        A split at the bend, x >= 0 or x <= 0, adds ±p to ρ = −s·g, p being its inequality's multiplier."""
+        if self._leaves is None or len(left) == 0:
+            return expansion
+        network, objective = self._leaves
+        place = np.searchsorted(self.duals.root.index.numpy(), network.neuron)
+        batch: PortableBatch = expansion.batch.take(left)
+        for i, clause in enumerate(batch.row):
+            above, below = batch.lower[i, place] >= 0, batch.upper[i, place] <= 0
+            sign = above.astype(np.int8) - (below & ~above)
+            leaf = solve_leaf(network, objective, int(clause), sign)
+            if leaf is not None:
+                batch.beta[i] = 0
+                batch.beta[i, place] = (sign * leaf.multiplier).clip(-HALF_LIMIT, HALF_LIMIT)
+                batch.weight[i] = leaf.weight
+                expansion.input[left[i]] = leaf.point
+        bound = self.certify(batch).astype(np.float32)
+        better = bound > batch.bound
+        _put(
+            expansion.batch, left[better], batch._replace(bound=bound).take(np.flatnonzero(better))
+        )
+        return expansion
+
     def _chunks(self, count: int) -> list[Tensor]:
         return list(self.duals.chunks(count, self._memory))
 
 
 def _replaced(expansion: Expansion, at: Index, better: Expansion) -> Expansion:
     """With other sub-problems in these places."""
-    for old, new in zip(expansion.batch, better.batch, strict=True):
-        old[at] = new
+    _put(expansion.batch, at, better.batch)
     expansion.coefficient[at], expansion.input[at] = better.coefficient, better.input
     return expansion
+
+
+def _put(batch: PortableBatch, at: Index, better: PortableBatch) -> None:
+    """Write other sub-problems into these places."""
+    columns: Iterable[tuple[NDArray[Any], NDArray[Any]]] = zip(batch, better, strict=True)
+    for old, new in columns:
+        old[at] = new
 
 
 def _joined(parts: list[Expansion]) -> Expansion:

@@ -6,12 +6,12 @@ bound so far. Nothing is done per sub-problem in Python.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -119,7 +119,10 @@ class ReluBounder:
         )
         better = bound > batch.bound
         at = left[better]
-        for old, new in zip(expansion.batch, batch._replace(bound=bound), strict=True):
+        columns: Iterable[tuple[NDArray[Any], NDArray[Any]]] = zip(
+            expansion.batch, batch._replace(bound=bound), strict=True
+        )
+        for old, new in columns:
             old[at] = new[better]
         expansion.input[left] = point
         return expansion
@@ -217,6 +220,6 @@ class OpenBatch:
         return self.bounder.probe(self.batch, problem, neuron, sign)
 
 
-def _half(slope: Matrix) -> NDArray[np.float16]:
+def _half(slope: Matrix | Vector) -> Half:
     """In half precision, without infinities: any value is a valid slope or multiplier."""
     return np.clip(slope, -60_000, 60_000).astype(np.float16)
