@@ -16,7 +16,6 @@ from anybound.bound.compact.jit import inner
 from anybound.bound.compact.machine import LANES64, load, splat
 from anybound.search.input_split.lanes import multiply_add, total
 from anybound.search.input_split.zonotope import (
-    WIDE,
     ZERO,
     U,
     _bends,
@@ -53,7 +52,7 @@ def adjoint(net: Any, work: Any, nodes: Any, clause: Any) -> Any:
         c, r = work.z[work.place[i]], work.z[work.place[i] + 1 + i]
         value += work.h[i] * c - abs(work.h[i]) * r
         size += abs(work.h[i]) * (abs(c) + r)
-    return value - WIDE * loss - U * (4.0 * net.first[nodes] + 64.0) * (size + loss)
+    return value - loss - U * (4.0 * net.first[nodes] + 64.0) * (size + loss)
 
 
 @inner

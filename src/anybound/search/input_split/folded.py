@@ -41,8 +41,7 @@ PAD = 16  # rows of a dense map are a multiple of this
 _DENSE = 0.25  # share of nonzeros above which a map is kept dense
 _NEGLIGIBLE = 2.0**-40  # relative width of an interval that is as good as a point
 _SAFE = 1.001  # covers the rounding of error bounds themselves
-_TINY = 1e-280  # more than underflow can take in any sum here
-_U = 2.0**-53
+_TINY = 1e-280  # times the largest number: more than underflow can take in any sum here
 
 
 class Net(NamedTuple):
@@ -64,6 +63,7 @@ class Net(NamedTuple):
     twin: Index  # [N]: an earlier neuron with the same or the negated pre-activation, or −1
     mirrored: NDArray[np.int8]  # [N]: whether it is negated
     gamma: float  # relative error of any product's sum
+    wide: float  # covers the rounding of sums of nonnegative numbers, and of some products
     clause: Index  # [C + 1]: clause c's rows in node n are clause[c] : clause[c + 1]
 
 
@@ -103,9 +103,9 @@ class Folded:
     ) -> Self:
         """The problem between rigorous bounds; clause c consists of the objective's rows `clauses[c]`."""
         lower, upper = _corners(problem)
-        columns = _Columns.of(sparse, lower, upper, bounds)
-        layers = [_hidden(sparse, columns, k) for k in sparse.network.hidden]
         rows = [row for clause in clauses for row in clause]
+        columns = _Columns.of(sparse, (lower, upper), bounds, len(rows))
+        layers = [_hidden(sparse, columns, k) for k in sparse.network.hidden]
         inputs = columns.kept(0)
         return cls(
             inputs,
@@ -141,6 +141,7 @@ class Folded:
             twins.append(np.where(layer.twins.twin < 0, -1, layer.twins.twin + self.first[k]))
         mirrored = [np.zeros(inputs, np.int8), *(layer.twins.mirrored for layer in self.layers)]
         widest = max(int(np.diff(layer.matrix.indptr).max(initial=0)) for layer in self.layers)
+        relative = gamma(2 * widest + 64, torch.float64)
         return Net(
             self.first,
             *maps.arrays(),
@@ -150,7 +151,8 @@ class Folded:
             join("left", 1.0),
             np.concatenate(twins),
             np.concatenate(mirrored),
-            gamma(2 * widest + 64, torch.float64),
+            relative,
+            1.0 + relative + 2 * gamma(int(self.first[-1]) + 64, torch.float64),
             self.clause,
         )
 
@@ -179,10 +181,14 @@ class _Columns:
     middle: Vector
     radius: Vector
     size: Vector
+    rows: int  # of the objective
 
     @classmethod
-    def of(cls, sparse: SparseNetwork, first: Vector, last: Vector, bounds: Bounds) -> Self:
+    def of(
+        cls, sparse: SparseNetwork, corners: tuple[Vector, Vector], bounds: Bounds, rows: int
+    ) -> Self:
         network, offsets = sparse.network, sparse.offsets
+        first, last = corners
         lower, upper = [first], [last]
         varies = [last - first > _NEGLIGIBLE * np.maximum(abs(first), abs(last))]
         for k, activation in network.activations():
@@ -200,7 +206,8 @@ class _Columns:
         low, high = np.concatenate(lower), np.concatenate(upper)
         middle = low / 2 + high / 2
         radius = np.maximum(high - middle, middle - low) * _SAFE
-        return cls(offsets, np.concatenate(varies), middle, radius, np.maximum(abs(low), abs(high)))
+        size = np.maximum(abs(low), abs(high))
+        return cls(offsets, np.concatenate(varies), middle, radius, size, rows)
 
     def kept(self, k: int) -> Index:
         """The varying neurons of node k."""
@@ -265,9 +272,10 @@ def _layer(
     middle, radius = columns.middle[constant], columns.radius[constant]
     shifted = bias + fixed @ middle
     # sums along rows here, along columns in an adjoint sweep
-    rounding = gamma(2 * (len(columns.size) + len(bias)) + 64, torch.float64)
+    rounding = gamma(2 * (len(columns.size) + columns.rows) + 64, torch.float64)
     slack = bias_error + rounding * (weight @ abs(middle) + abs(bias)) + weight @ radius
-    slack = slack + relative * _SAFE * (magnitude @ size) + absolute * size.sum() + _TINY
+    slack = slack + relative * _SAFE * (magnitude @ size) + absolute * size.sum()
+    slack = slack + _TINY * (1 + size.max(initial=0.0))
     kept = csr_matrix(csr_matrix(matrix)[:, np.flatnonzero(varies)])
     kept.sort_indices()
     reach = abs(kept) @ size[varies] + abs(shifted)

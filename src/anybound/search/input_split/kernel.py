@@ -28,7 +28,9 @@ NO_SPLIT = -1
 
 def _example() -> tuple[object, ...]:
     vector, index, flag = np.zeros(2), np.zeros(2, np.int64), np.zeros(2, np.int8)
-    net = Net._make([*[index] * 5, vector, index, index, *[vector] * 5, index, flag, 0.0, index])
+    net = Net._make(
+        [*[index] * 5, vector, index, index, *[vector] * 5, index, flag, 0.0, 0.0, index]
+    )
     matrix = np.zeros((1, 1))
     boxes = (matrix, matrix, np.zeros((1, 1), np.bool_))
     return net, _work_like(vector, index), 0, boxes, (matrix, index, matrix, vector)
@@ -61,7 +63,9 @@ def bound_boxes(net: Net, work: Work, stride: int, boxes: Any, out: Any) -> None
             if is_open[b, c]:
                 best = combine(n, w, nodes, c, width)
                 if not best > 0.0:
-                    best = max(best, adjoint(n, w, nodes, c))
+                    other = adjoint(n, w, nodes, c)
+                    if other > best:
+                        best = other
                 bound[b, c] = best
                 if not best > 0.0 and not best >= worst:
                     worst = best

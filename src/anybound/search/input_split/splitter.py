@@ -74,9 +74,10 @@ class InputSplitter:
         Up to `symbols` ambiguous neurons are told apart in a box. The zonotope of the root cuts the bounds down once,
         and what it shows to be constant is folded away as well."""
         sparse = SparseNetwork(problem.network)
-        first = cls(Folded.of(sparse, problem, bounds, clauses), symbols, threads)
-        tighter = bounds.intersect(first._root_bounds(problem, bounds))
-        return cls(Folded.of(sparse, problem, tighter, clauses), symbols, threads)
+        with np.errstate(over="ignore", invalid="ignore"):  # of NaN nothing is ever proved
+            first = cls(Folded.of(sparse, problem, bounds, clauses), symbols)
+            tighter = bounds.intersect(first._root_bounds(problem, bounds))
+            return cls(Folded.of(sparse, problem, tighter, clauses), symbols, threads)
 
     @property
     def root(self) -> Boxes:
@@ -92,22 +93,16 @@ class InputSplitter:
 
     def bound(self, boxes: Boxes) -> Bounded:
         """Bounds of all boxes, in as many threads as there are."""
-        count = len(boxes.lower)
-        out = Bounded(
-            np.full(boxes.is_open.shape, np.inf),
-            np.empty(count, np.int64),
-            np.zeros(boxes.lower.shape),
-            np.empty(count),
-        )
+        count, out = len(boxes.lower), _unknown(boxes)
         pieces = max(1, min(self.threads, count // _SHARE))
         ends = [count * piece // pieces for piece in range(pieces + 1)]
         parts = [slice(a, b) for a, b in itertools.pairwise(ends)]
         if pieces == 1:
-            self._bound_part(boxes, out)
+            self._in_turn(boxes, out)
         else:
             jobs = [
                 self._executor.submit(
-                    self._bound_part,
+                    self._in_turn,
                     boxes.part(part),
                     Bounded._make(column[part] for column in out),
                 )
@@ -123,13 +118,16 @@ class InputSplitter:
         full[:, self.folded.inputs] = points
         return full
 
-    def _bound_part(self, boxes: Boxes, out: Bounded) -> None:
+    def _in_turn(self, boxes: Boxes, out: Bounded) -> None:
         work = self._works.get()
         try:
-            contiguous = tuple(np.ascontiguousarray(column) for column in boxes)
-            bound_boxes(self.folded.net, work, self._stride, contiguous, tuple(out))
+            self._bound_with(work, boxes, out)
         finally:
             self._works.put(work)
+
+    def _bound_with(self, work: Work, boxes: Boxes, out: Bounded) -> None:
+        contiguous = tuple(np.ascontiguousarray(column) for column in boxes)
+        bound_boxes(self.folded.net, work, self._stride, contiguous, tuple(out))
 
     @property
     def _stride(self) -> int:
@@ -150,15 +148,25 @@ class InputSplitter:
 
     def _root_bounds(self, problem: Problem, bounds: Bounds) -> Bounds:
         """Bounds of the hidden layers by the zonotope of the root; those of constants stay as they are."""
-        self.bound(self.root)
-        work = self._works.get()
+        work = make_work(self.folded.net, self._stride)
+        self._bound_with(work, self.root, _unknown(self.root))
         layout = problem.network.layout
         lower, upper = bounds.lower.data.double().clone(), bounds.upper.data.double().clone()
         for k, layer in enumerate(self.folded.hidden, start=1):
             place = torch.from_numpy(layer.neuron + layout.offsets[k - 1])
             span = slice(self.folded.first[k], self.folded.first[k + 1])
-            lower[0, 0, place] = torch.from_numpy(work.lower[span].copy()).nan_to_num(
-                nan=-torch.inf
-            )
-            upper[0, 0, place] = torch.from_numpy(work.upper[span].copy()).nan_to_num(nan=torch.inf)
+            low, high = (torch.from_numpy(x[span].copy()) for x in (work.lower, work.upper))
+            lower[0, 0, place] = torch.where(low.isnan(), -torch.inf, low)
+            upper[0, 0, place] = torch.where(high.isnan(), torch.inf, high)
         return Bounds(bounds.lower.like(lower), bounds.upper.like(upper))
+
+
+def _unknown(boxes: Boxes) -> Bounded:
+    """Room for the bounds of boxes."""
+    count = len(boxes.lower)
+    return Bounded(
+        np.full(boxes.is_open.shape, np.inf),
+        np.empty(count, np.int64),
+        np.zeros(boxes.lower.shape),
+        np.empty(count),
+    )

@@ -7,7 +7,9 @@ The first symbols are the inputs; every ambiguous neuron adds one, as with λ = 
     σ(x) in λx + [0, 2μ],     2μ = max((left − λ)·l, (1 − λ)·u)     ⇒     σ(x) = λx + μ + μ e
 
 (mirrored twins share theirs; when there is no room for more, μ goes to err). `err` takes rounding: a product of m terms
-errs by at most γ_m Σ|w| s with s = |c| + Σ|g|, so that err_k = Σ|w|(err + γ s) + slack, up to the factors of `WIDE`.
+errs by at most γ_m Σ|w| s with s = |c| + Σ|g|, so that err_k = Σ|w|(err + γ s) + slack, up to the factors of `wide`.
+What rests on a number being the very one that was stored (λ, a box's centre) is `exact`: its operations are not
+reordered.
 
 A box is worked on alone: symbols are the vector axis, only live neurons have rows, and a box with few ambiguous neurons
 is cheap. Rows are `[width]` numbers, width a multiple of `LANES64`: c, the inputs, the symbols, zeros.
@@ -19,17 +21,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from anybound.bound.compact.jit import inner
+from anybound.bound.compact.jit import exact, inner
 from anybound.bound.compact.machine import LANES64, absolute, load, splat, store
 from anybound.search.input_split.folded import Index, Net, Vector
 from anybound.search.input_split.lanes import multiply_add, total
 
 L = LANES64
 ZERO = 0.0
-WIDE = (
-    1.0 + 1e-11
-)  # more than the rounding of a sum of 10,000 nonnegative numbers, and of some products
 U = 2.0**-52
+LOST = 1e-300  # more than a product loses by underflow
 DEAD = -1
 
 
@@ -114,8 +114,8 @@ def _inputs(net: Any, work: Any, lower: Any, upper: Any) -> Any:
     for i in range(count):
         for lane in range(0, width, L):
             store(work.z, 0, i * width + lane, splat(ZERO))
-        c = 0.5 * lower[i] + 0.5 * upper[i]
-        r = max(upper[i] - c, c - lower[i]) * (1.0 + 2.0 * U)
+        c = _middle(lower[i], upper[i])
+        r = _reach(lower[i], upper[i], c)
         work.z[i * width], work.z[i * width + 1 + i] = c, r
         work.place[i], work.live[i] = i * width, i
         work.error[i], work.size[i] = 0.0, abs(c) + r
@@ -149,7 +149,7 @@ def _affine(net: Any, work: Any, k: Any) -> Any:
             _sparse(net, work, p, begin, rows, width)
     for i in range(rows):
         work.before[begin + i] = (
-            WIDE * (work.before[begin + i] + net.gamma * abs(net.bias[begin + i]))
+            net.wide * (work.before[begin + i] + net.gamma * abs(net.bias[begin + i]))
             + net.slack[begin + i]
         )
     return width
@@ -265,7 +265,7 @@ def _bound(net: Any, work: Any, k: Any, width: Any) -> Any:
     for i in range(net.first[k + 1] - begin):
         g = begin + i
         c, reach = work.tile[i * width], _radius(work, i * width, width) + work.before[g]
-        reach = reach * WIDE + 4.0 * U * abs(c)
+        reach = reach * net.wide + 4.0 * U * abs(c)
         work.lower[g], work.upper[g] = c - reach, c + reach
         if _bends(net, work, g) and not _has_twin(net, work, g):
             fresh += 1
@@ -280,7 +280,10 @@ def _radius(work: Any, at: Any, width: Any) -> Any:
         a = a + absolute(load(work.tile, 0, at + lane))
     # the centre is taken out of the sum again, which may lose `width` roundings of it
     c = abs(work.tile[at])
-    return max(total(a) - c, 0.0) + U * width * c
+    radius = total(a) - c
+    if radius < 0.0:  # unlike a maximum, that leaves a NaN as it is
+        radius = 0.0
+    return radius + U * width * c
 
 
 @inner
@@ -319,7 +322,7 @@ def _activate(net: Any, work: Any, k: Any, shape: Any, end: Any) -> Any:
         else:
             _scale(work, (t, end, width, wider), factor)
             work.size[g] = _sized(work, g, factor) + 2.0 * mu
-            work.error[g] = abs(factor) * work.before[g] + 4.0 * U * work.size[g]
+            work.error[g] = abs(factor) * work.before[g] + 4.0 * U * work.size[g] + LOST
             if bends:
                 work.z[end] += mu
                 if used < stride:
@@ -327,7 +330,7 @@ def _activate(net: Any, work: Any, k: Any, shape: Any, end: Any) -> Any:
                     _remember(net, work, g, t, used)
                     used += 1
                 else:
-                    work.error[g] = work.error[g] * WIDE + mu
+                    work.error[g] = work.error[g] * net.wide + mu
         end += wider
     work.live_first[k + 1], work.width[k] = alive, wider
     return end, used
@@ -339,17 +342,28 @@ def _sized(work: Any, g: Any, factor: Any) -> Any:
     return abs(factor) * (abs(work.lower[g]) + abs(work.upper[g]))
 
 
-@inner
+@exact
+def _middle(lower: Any, upper: Any) -> Any:
+    return 0.5 * lower + 0.5 * upper
+
+
+@exact
+def _reach(lower: Any, upper: Any, middle: Any) -> Any:
+    """At least the distance of the middle from either end."""
+    return max(upper - middle, middle - lower) * (1.0 + 2.0 * U)
+
+
+@exact
 def _chord(net: Any, l: Any, u: Any, g: Any) -> Any:
-    """λ, at most 1 and at least `left` up to rounding."""
+    """λ, between `left` and 1: then σ(x) − λx is nowhere negative."""
     left = net.left[g]
     return min(max((u - left * l) / (u - l), left), 1.0)
 
 
-@inner
+@exact
 def _gap(net: Any, l: Any, u: Any, g: Any, factor: Any) -> Any:
     """At least the maximum of σ(x) − λx over [l, u]; its minimum is 0 at the bend."""
-    return max((net.left[g] - factor) * l, (1.0 - factor) * u) * (1.0 + 8.0 * U)
+    return max((net.left[g] - factor) * l, (1.0 - factor) * u) * (1.0 + 8.0 * U) + LOST
 
 
 @inner
@@ -379,7 +393,7 @@ def _copy_twin(net: Any, work: Any, g: Any, shape: Any) -> Any:
     work.size[g] = work.size[twin] + _sized(work, g, factor)
     distance = net.slack[g] + net.slack[twin]
     own_error = factor * work.before[g] + 3.0 * distance + 4.0 * U * work.size[g]
-    work.error[g] = (work.error[twin] + own_error) * WIDE
+    work.error[g] = (work.error[twin] + own_error + LOST) * net.wide
 
 
 @inner
