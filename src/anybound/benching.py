@@ -196,6 +196,7 @@ class Run:
             "traceback": finished.traceback or None,
             "config": self._config(instance),
             "versions": dict(self.versions),
+            "folder": str(self.folder.resolve()),
         }
 
 

@@ -241,6 +241,12 @@ class Decision:
             self._bound_rows(safety, bounds, budget.share(share))
         return None if self._is_closed(safety.clauses) else _Open(safety, bounds)
 
+    def _mark(self) -> None:
+        """Note in the trace what is known of the clauses."""
+        proved = int((self.lower > 0).sum())
+        left = len(self.lower) - proved
+        self.trace.append(Progress(self.budget.elapsed(), float(self.lower.min()), left, proved))
+
     def _is_closed(self, clauses: Sequence[ClauseRows]) -> bool:
         return all(self.lower[member.clause] > 0 for member in clauses)
 
@@ -254,6 +260,7 @@ class Decision:
             left = [member for member in safety.clauses if not self._is_closed([member])]
             if left and not self.interrupted:
                 self._bound_clauses(dual, left, method, budget)
+                self._mark()
                 self.tell()
 
     def _bound_clauses(

@@ -25,7 +25,7 @@ MEMBERS = {
     "io": {"io"},
     "report": {"report"},
     "runtime": {"runtime"},
-    "entry": {"benching", "certifying", "deciding", "robustness", "warm"},
+    "entry": {"benching", "certifying", "deciding", "examining", "robustness", "warm"},
     "cli": {"cli"},
     "top": {"__init__", "__main__"},
 }

@@ -25,6 +25,7 @@ from anybound.cli.commands import (
     inspect,
     methods,
     radius,
+    report,
     verify,
 )
 from anybound.cli.output import Output
@@ -38,6 +39,7 @@ COMMANDS: tuple[Command, ...] = (
     inspect.COMMAND,
     verify.COMMAND,
     bench.COMMAND,
+    report.COMMAND,
     bounds.COMMAND,
     radius.COMMAND,
     attack.COMMAND,

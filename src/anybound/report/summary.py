@@ -9,7 +9,7 @@ from pathlib import PurePath
 from types import MappingProxyType
 from typing import Any
 
-__all__ = ["Row", "contradictions", "summarise"]
+__all__ = ["Row", "benchmark_of", "contradictions", "is_contradicted", "summarise"]
 
 Data = Mapping[str, Any]  # a record of `bench`
 Expected = Mapping[tuple[str, str], str]
@@ -47,7 +47,7 @@ def summarise(records: Iterable[Data], expected: Expected, default: str) -> list
     """One row per benchmark: the folder two above a network, or `default` if there is none."""
     rows: dict[str, Row] = {}
     for record in records:
-        name = _benchmark(record["onnx"], default)
+        name = benchmark_of(record["onnx"], default)
         row = rows.setdefault(name, Row(name))
         row.add(record, is_contradicted(record, expected))
     return [rows[name] for name in sorted(rows)]
@@ -64,6 +64,7 @@ def is_contradicted(record: Data, expected: Expected) -> bool:
     return label is not None and _OPPOSITE.get(record["verdict"]) == label
 
 
-def _benchmark(onnx: str, default: str) -> str:
+def benchmark_of(onnx: str, default: str) -> str:
+    """The folder two above a network's file, or `default` if there is none."""
     parts = [part for part in PurePath(onnx).parts if part not in (".", "..")]
     return parts[-_FILE_DEPTH] if len(parts) >= _FILE_DEPTH else default
