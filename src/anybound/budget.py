@@ -1,12 +1,18 @@
-"""Budgets of time, iterations and memory, and the only clock."""
+"""Budgets of time, iterations and memory, and the only clock.
+
+Whoever spends a budget can say how far it is (`progress`): the time is that of the whole, whatever
+share is spent, and whoever made the budget may watch.
+"""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from threading import Event
 
 from anybound.errors import InvalidConfig
+from anybound.outcome import Progress
 
 
 @dataclass(frozen=True)
@@ -17,6 +23,8 @@ class Budget:
     iterations: int | None = None
     memory: int | None = None  # bytes of working memory
     started: float = field(default_factory=time.monotonic)
+    watch: Callable[[Progress], None] | None = field(default=None, repr=False, compare=False)
+    _origin: float | None = None  # when the budget began that this one is a share of
     _cancelled: Event = field(default_factory=Event, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -49,4 +57,13 @@ class Budget:
     def share(self, fraction: float) -> Budget:
         """A budget of this fraction of the seconds left, starting now; it is cancelled with this one."""
         seconds = None if self.seconds is None else max(0.0, self.left() * fraction)
-        return replace(self, seconds=seconds, started=time.monotonic())
+        origin = self.started if self._origin is None else self._origin
+        return replace(self, seconds=seconds, started=time.monotonic(), _origin=origin)
+
+    def progress(self, lower: float, open_count: int, closed: int) -> Progress:
+        """A point of a search's trace, in seconds since the whole began; the watcher is told."""
+        origin = self.started if self._origin is None else self._origin
+        point = Progress(time.monotonic() - origin, lower, open_count, closed)
+        if self.watch is not None:
+            self.watch(point)
+        return point

@@ -45,6 +45,7 @@ RESERVE = 0.2  # seconds, kept for the rigorous evaluation of what was found by 
 ROOT_SHARE = 0.5  # of the time that is left then, for a method that takes long
 ATTACK_SHARE = 0.1  # of the time, for the attack that comes first
 _TELL_EVERY = 0.05  # seconds, at least, between reports of the search
+_PROGRESS_EVERY = 0.25  # seconds, at least, between reports that a long search only goes on
 _ROW_BYTES = 1 << 27  # of the dual variables that are bounded at once
 _CLEARANCE = 1e-4  # a float32 bound above this is worth no more steps
 _RELATIVE_CLEARANCE = 1e-5
@@ -132,7 +133,8 @@ class Decision:
         # proof and witness have to be about the same set.
         self.prop = prop.in_precision(original.dtype)
         self.budget, self.watch = budget, watch
-        self.work = budget if budget.seconds is None else _shorter(budget, budget.seconds)
+        work = budget if budget.seconds is None else _shorter(budget, budget.seconds)
+        self.work = replace(work, watch=self._progressed)
         self.cpu_started = time.process_time()
         count = len(self.prop.clauses)
         self.lower, self.upper = np.full(count, -np.inf), np.full(count, np.inf)
@@ -141,6 +143,7 @@ class Decision:
         self.witness: Witness | None = None
         self.told = -np.inf
         self.subproblems, self.trace = 0, list[Progress]()
+        self.closed_before = 0  # by the searches that ended before the one at work
         self.interrupted, self.ended, self.reason = False, False, ""
 
     def run(self) -> Outcome:
@@ -246,6 +249,7 @@ class Decision:
         proved = int((self.lower > 0).sum())
         left = len(self.lower) - proved
         self.trace.append(Progress(self.budget.elapsed(), float(self.lower.min()), left, proved))
+        self.closed_before = proved
 
     def _is_closed(self, clauses: Sequence[ClauseRows]) -> bool:
         return all(self.lower[member.clause] > 0 for member in clauses)
@@ -311,12 +315,13 @@ class Decision:
             self._advance,
         )
         with self.phase("search"):
-            before = self.subproblems
+            before, points = self.subproblems, len(self.trace)
             report = self.settings.search(task)
             self._advance(report.lower, report.subproblems)
             self.subproblems = before + report.subproblems
             self.witness = report.witness
-            self.trace += report.trace
+            if len(self.trace) == points:  # a search that does not tell how far it is
+                self.trace += report.trace
             self.plan |= report.plan
             self.reason = report.reason or self.reason
 
@@ -326,6 +331,15 @@ class Decision:
             self.lower[clause] = np.fmax(self.lower[clause], bound)
         self.subproblems = max(self.subproblems, subproblems)
         if time.monotonic() - self.told >= _TELL_EVERY:
+            self.tell()
+
+    def _progressed(self, point: Progress) -> None:
+        """Keep a point of a search's trace; one search may follow another, with a count of its own."""
+        last = self.trace[-1] if self.trace else None
+        if last is not None and self.closed_before + point.closed < last.closed:
+            self.closed_before = last.closed
+        self.trace.append(replace(point, closed=self.closed_before + point.closed))
+        if time.monotonic() - self.told >= _PROGRESS_EVERY:
             self.tell()
 
     def _why(self, verdict: Verdict) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from anybound.report.charts import Axis, Series, chart
 from anybound.report.command import command_of
@@ -15,6 +15,7 @@ __all__ = ["certificate_state", "detail", "number"]
 
 _MOST_POINTS = 150
 _MOST_CLAUSES = 24
+_LEAST = 1e-300
 
 
 def detail(instance: Instance, exhibit: Exhibit | None, exhibit_note: str) -> Html:
@@ -27,6 +28,7 @@ def detail(instance: Instance, exhibit: Exhibit | None, exhibit_note: str) -> Ht
         images,
         _charts(instance, exhibit, exhibit_note),
         _clauses(instance),
+        _plan(instance),
         _command(command_of(instance)),
     )
 
@@ -34,12 +36,14 @@ def detail(instance: Instance, exhibit: Exhibit | None, exhibit_note: str) -> Ht
 def certificate_state(instance: Instance) -> str:
     """In words; only what holds has a certificate."""
     if instance.certified is None:
-        return "not asked for"
+        return "not asked"
     return "checked" if instance.certified else "none"
 
 
 def number(value: float) -> str:
-    """A bound, or that there is none."""
+    """A bound, or that there is none. The least positive number stands for: positive, no more known."""
+    if 0 < value < _LEAST:
+        return "> 0"
     return f"{value:.6g}" if math.isfinite(value) else "–"
 
 
@@ -59,8 +63,18 @@ def _facts(instance: Instance) -> Html:
         "smallest margin": _margin(instance),
         "tree": _tree(instance, last),
         "witness": _witness(instance),
-        **instance.plan,
     }
+    return _list(facts)
+
+
+def _plan(instance: Instance) -> Html | None:
+    """What was chosen, by whoever ran it or by the planner."""
+    if not instance.plan:
+        return None
+    return tag("details", tag("summary", "How it was decided"), _list(instance.plan))
+
+
+def _list(facts: Mapping[str, str]) -> Html:
     items = ((tag("dt", name), tag("dd", text)) for name, text in facts.items() if text)
     return tag("dl", *(part for pair in items for part in pair))
 
@@ -69,9 +83,11 @@ def _margin(instance: Instance) -> str:
     if not instance.clauses:
         return ""
     upper = min(clause.upper for clause in instance.clauses)
-    return (
-        f"between {number(instance.margin)} and {number(upper)}, of {len(instance.clauses)} clauses"
-    )
+    proved = number(instance.margin)
+    least = proved if proved.startswith(">") else f"≥ {proved}"
+    known = [least] if math.isfinite(instance.margin) else []
+    known += [f"{number(upper)} was seen"] if math.isfinite(upper) else []
+    return f"{'; '.join(known) or 'nothing is known'} (of {len(instance.clauses)} clauses)"
 
 
 def _tree(instance: Instance, last: Point | None) -> str:
@@ -143,6 +159,7 @@ def _clauses(instance: Instance) -> Html | None:
     head = tag("tr", tag("th", "clause"), tag("th", "margin ≥"), tag("th", "margin seen"))
     table = tag("table", tag("thead", head), tag("tbody", *rows), class_="numbers")
     rest = tag("p", f"and {more:,} more", class_="quiet") if more else None
+    table = tag("div", table, class_="wide")
     return tag("details", tag("summary", f"{len(order):,} clauses"), table, rest)
 
 

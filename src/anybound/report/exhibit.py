@@ -82,7 +82,7 @@ class Exhibit:
         ]
         everything = [w for values in widths.values() for w in values if w > 0]
         picture = chart(
-            "Mean width of ambiguous neurons’ bounds",
+            "Mean width of the bounds that all leave ambiguous",
             Axis("layer", layers[0] - 0.2, max(layers[-1], layers[0] + 1) + 0.2, whole=True),
             Axis.around("u − l", everything, log=True),
             series,
@@ -104,7 +104,8 @@ class Exhibit:
             for i, layer in enumerate(first)
         ]
         table = tag("table", tag("thead", head), tag("tbody", *rows), class_="numbers")
-        return tag("figure", tag("figcaption", "Ambiguous neurons"), table, class_="chart")
+        scrolled = tag("div", table, class_="wide")
+        return tag("figure", tag("figcaption", "Ambiguous neurons"), scrolled, class_="chart")
 
 
 def as_image(x: FloatArray, shape: Sequence[int]) -> FloatArray | None:
@@ -131,5 +132,5 @@ def _scaled(image: FloatArray, low: float, high: float) -> FloatArray:
 
 
 def _picture(name: str, about: str, image: FloatArray) -> Html:
-    drawn = tag("img", src=data_address(image), alt=f"{name}: {about}", loading="lazy")
+    drawn = tag("img", src=data_address(image), alt=f"{name}: {about}")
     return tag("figure", drawn, tag("figcaption", tag("b", name), tag("br"), about))

@@ -215,7 +215,7 @@ def _rows(report: Report, index: int) -> Html:
     mark = tag("b", " contradicted", class_="alarm") if index in report.contradicted else None
     failed = tag("b", " failed", class_="alarm") if instance.error is not None else None
     margin = instance.margin if math.isfinite(instance.margin) else None
-    cells = (
+    cells: tuple[tuple[str | float | None, str], ...] = (
         (instance.verdict, joined(opens, mark, failed)),
         (instance.onnx, _file(instance.onnx)),
         (instance.vnnlib, _file(instance.vnnlib)),

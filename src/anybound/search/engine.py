@@ -226,7 +226,7 @@ class _Search:
             return
         bounds = self.pool.column("bound")
         lower = float(bounds.min()) if len(bounds) else float("inf")
-        self.trace.append(Progress(self.budget.elapsed(), lower, len(self.pool), self.closed))
+        self.trace.append(self.budget.progress(lower, len(self.pool), self.closed))
 
     def result(self, ended: Ended) -> SearchResult:
         return SearchResult(

@@ -62,9 +62,9 @@
 
   function typed(event) {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
-    const inField = /^(INPUT|SELECT)$/.test(document.activeElement.tagName);
-    if (event.key === "/" && !inField) text.focus();
-    else if (event.key === "Escape" && document.activeElement === text) { text.value = ""; filter(); }
+    const inText = document.activeElement === text;
+    if (event.key === "/" && !inText) text.focus();
+    else if (event.key === "Escape" && inText) { text.value = ""; filter(); }
     else if (event.key === "ArrowDown" && document.activeElement.tagName !== "SELECT") move(1);
     else if (event.key === "ArrowUp" && document.activeElement.tagName !== "SELECT") move(-1);
     else return;

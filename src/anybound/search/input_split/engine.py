@@ -142,7 +142,7 @@ class _Search:
     def _report(self) -> None:
         lower = self.pool.column("bound")
         worst = float(lower.min()) if lower.size else float(self.floor.min())
-        self.trace.append(Progress(self.budget.elapsed(), worst, len(self.pool), self.closed))
+        self.trace.append(self.budget.progress(worst, len(self.pool), self.closed))
 
     def result(self, ended: Ended) -> BoxResult:
         lower = self.floor
