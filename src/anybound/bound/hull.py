@@ -46,18 +46,24 @@ class Slopes(NamedTuple):
     upper: Tensor
 
 
+_Elementwise = Callable[[Activation, Tensor, Tensor], tuple[Tensor, ...]]
+
+
 @dataclass(frozen=True, eq=False)
 class Hull:
     """cvx_hull_σ of every hidden layer between its bounds: all of a relaxation but the objective.
 
     `branched` `[D, 1, total]` marks neurons whose bounds were cut by branching: being stable, they
-    still need a free
-    multiplier, as the cut is a constraint that nothing else knows of."""
+    still need a free multiplier, as the cut is a constraint that nothing else knows of.
+
+    `base` is a hull with D = 1 that has the same bounds, up to rounding, wherever `branched` is false: what depends on
+    bounds alone is computed once for it, and anew only where branching has cut."""
 
     network: Network
     domain: Domain
     bounds: Bounds
     branched: Tensor | None = None
+    base: Hull | None = None
 
     @cached_property
     def spans(self) -> tuple[Span, ...]:
@@ -103,14 +109,16 @@ class Hull:
         """In another dtype, the input set and the bounds rounded outwards."""
         branched = None if self.branched is None else self.branched.to(device=device)
         network, domain = self.network.to(dtype, device), self.domain.to(dtype, device)
-        return Hull(network, domain, self.bounds.to(dtype, device), branched)
+        base = None if self.base is None else self.base.to(dtype, device)
+        return Hull(network, domain, self.bounds.to(dtype, device), branched, base)
 
     def pick(self, index: Tensor) -> Hull:
         """The sub-problems with these indices."""
         branched = self.branched
         if branched is not None and branched.shape[0] > 1:
             branched = branched[index]
-        return Hull(self.network, self.domain.pick(index), self.bounds.pick(index), branched)
+        domain, bounds = self.domain.pick(index), self.bounds.pick(index)
+        return Hull(self.network, domain, bounds, branched, self.base)
 
     @cached_property
     def magnitude(self) -> Tensor:
@@ -126,24 +134,51 @@ class Hull:
         self, relax: Callable[[Activation], Callable[[Tensor, Tensor], Relaxation]]
     ) -> Slopes:
         """The slopes of a linear relaxation of every activation."""
-        l, u = self.bounds.lower.data, self.bounds.upper.data
-        parts = [relax(activation)(l[..., at], u[..., at]) for activation, at in self.spans]
-        if not parts:
-            return Slopes(l, u)
-        lower = torch.cat([part.lower_slope for part in parts], -1)
-        return Slopes(lower, torch.cat([part.upper_slope for part in parts], -1))
+
+        def slopes(activation: Activation, l: Tensor, u: Tensor) -> tuple[Tensor, ...]:
+            relaxation = relax(activation)(l, u)
+            return relaxation.lower_slope, relaxation.upper_slope
+
+        return Slopes(*self.columns(slopes, 2))
 
     @cached_property
     def slope_limits(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """(lower_min, lower_max, upper_min, upper_max), `[D, 1, total]` each: the useful slopes of lines around σ."""
-        l, u = self.bounds.lower.data, self.bounds.upper.data
-        parts = [activation.slopes(l[..., at], u[..., at]) for activation, at in self.spans]
-        if not parts:
-            return l, l, u, u
-        low_min, low_max, up_min, up_max = (
-            torch.cat(column, -1) for column in zip(*parts, strict=True)
-        )
+        low_min, low_max, up_min, up_max = self.columns(lambda σ, l, u: σ.slopes(l, u), 4)
         return low_min, low_max, up_min, up_max
+
+    def columns(self, of: _Elementwise, count: int) -> tuple[Tensor, ...]:
+        """So many elementwise functions of the bounds, `[D, 1, total]` each."""
+        l, u = self.bounds.lower.data, self.bounds.upper.data
+        if not self.spans:
+            return (l,) * count
+        parts = [
+            of(activation, l[..., at], u[..., at])
+            if self.base is None or not activation.uniform
+            else self._changed(self.base, of, activation, at)
+            for activation, at in self.spans
+        ]
+        return tuple(torch.cat(column, -1) for column in zip(*parts, strict=True))
+
+    def _changed(
+        self, base: Hull, of: _Elementwise, activation: Activation, at: slice
+    ) -> tuple[Tensor, ...]:
+        """The base's values, computed anew where branching has cut."""
+        if self.branched is None:
+            raise ValueError("a hull with a base has to say where it differs from it")
+        (l, u), (base_l, base_u) = (
+            (side.bounds.lower.data[..., at], side.bounds.upper.data[..., at])
+            for side in (self, base)
+        )
+        cut = self.branched[..., at].nonzero(as_tuple=True)
+        values = []
+        for old, new in zip(
+            of(activation, base_l, base_u), of(activation, l[cut], u[cut]), strict=True
+        ):
+            value = old.expand_as(l).clone()
+            value[cut] = new
+            values.append(value)
+        return tuple(values)
 
     @cached_property
     def ambiguous(self) -> Tensor:

@@ -62,6 +62,15 @@ class Duals:
         """What the ascents compute with, in float32."""
         return self.problem.to(torch.float32), self.clauses.to(torch.float32)
 
+    @cached_property
+    def _bases(self) -> dict[torch.dtype, Hull]:
+        """The root's hulls."""
+        narrow = self.narrow[0]
+        return {
+            torch.float32: Hull(narrow.network, narrow.domain, self.root.narrow),
+            torch.float64: Hull(self.problem.network, self.problem.domain, self.bounds),
+        }
+
     def of(self, work: Work, dtype: torch.dtype = torch.float32) -> Decomposition:
         """The dual `[N, 1]` of some sub-problems."""
         problem, clauses = self.narrow if dtype == torch.float32 else (self.problem, self.clauses)
@@ -69,7 +78,8 @@ class Duals:
         bounds = self.root.between(work.cells.nonempty(), dtype)
         branched = self.root.branched(work.cells)
         objective = clauses.combine(work.clause, work.weight)
-        return Decomposition(Problem(net, domain, objective), Hull(net, domain, bounds, branched))
+        hull = Hull(net, domain, bounds, branched, self._bases[dtype])
+        return Decomposition(Problem(net, domain, objective), hull)
 
     def encode(self, dual: Decomposition, rho: Layers, lines: Slopes) -> Tensor:
         """β `[N, A]` in half precision, for CROWN's `lines`."""

@@ -40,9 +40,7 @@ from anybound.search.rule import Index, Matrix, Vector
 from anybound.search.tightening import Inherit, Tightening
 
 DEFAULT_MEMORY = 256 << 20
-STALLED = (
-    0.01  # of what is still needed: a neuron's second split that gains less needs longer ascents
-)
+STALLED = 0.01  # of what is still needed: if every neuron was cut, a split that gains less needs longer ascents
 
 
 class PortableBatch(NamedTuple):
@@ -178,7 +176,7 @@ class PortableBounder:
         expansion = self._bound(children, start.like(start.data[twice]), self.child, threshold)
         at, before = twice.numpy(), parents.bound[twice.numpy()]
         gained = expansion.batch.bound - before > STALLED * (threshold - before)
-        again = self.duals.root.is_cut(work.cells, neuron)[twice].numpy()
+        again = self.duals.root.all_cut(work.cells)[twice].numpy()
         stalled = np.flatnonzero(again & ~gained)
         if len(stalled):
             expansion = _replaced(

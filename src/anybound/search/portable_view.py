@@ -13,7 +13,6 @@ from torch import Tensor
 from anybound.bound.backward import propagate
 from anybound.bound.hull import Slopes
 from anybound.model.activations.activation import Activation
-from anybound.search.cells import Cells
 from anybound.search.duals import Duals, Work
 from anybound.search.rule import Index, Matrix
 
@@ -42,22 +41,10 @@ class PortableView:
         cells, g = self.work.cells.take(at).nonempty(), self.coefficient[at]
         root = self.duals.root
         points = root.split_points(cells)
-        above, below = self._gaps(cells, points)
+        hull = self.duals.of(self.work.take(at)).hull
+        above, below = (root.gather(gap) for gap in hull.columns(_gap, 2))
         score = (-g).clamp(min=0) * above + g.clamp(min=0) * below
         return torch.where(root.splittable(cells, points), score, -1.0)
-
-    def _gaps(self, cells: Cells, points: Tensor) -> tuple[Tensor, Tensor]:
-        root, network = self.duals.root, self.duals.problem.network
-        bounds = root.between(cells, torch.float32)
-        x = root.spread(points, bounds.lower.data[:1])
-        parts = [
-            _gap(activation, bounds.lower.flat(k), bounds.upper.flat(k), x.flat(k))
-            for k, activation in network.flat_activations()
-        ]
-        if not parts:
-            return points, points
-        above, below = (torch.cat(column, -1) for column in zip(*parts, strict=True))
-        return root.gather(above), root.gather(below)
 
     def probe(self, problem: Index, neuron: Index, sign: NDArray[np.int8]) -> Matrix:
         """One backward sweep for each child, with its parent's lines and CROWN's at the split neuron."""
@@ -98,8 +85,9 @@ class PortableView:
         return list(self.duals.chunks(count, self.memory))
 
 
-def _gap(activation: Activation, l: Tensor, u: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
-    """How far the best of some lines above σ, and below it, are from σ at x."""
+def _gap(activation: Activation, l: Tensor, u: Tensor) -> tuple[Tensor, Tensor]:
+    """How far the best of some lines above σ, and below it, are from σ at the split point."""
+    x = activation.split_at(l, u)
     at_x = activation.value(x)
     low_min, low_max, up_min, up_max = activation.slopes(l, u)
     above = torch.minimum(*(s * x + activation.upper_offset(s, l, u) for s in (up_min, up_max)))
