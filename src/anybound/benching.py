@@ -109,24 +109,27 @@ def read_expected(path: str | Path) -> dict[tuple[str, str], str]:
     return {(row[0], row[1]): row[2] for row in rows if len(row) >= 3}
 
 
-def check_settings(method: str | None, intermediate: str | None) -> None:
+def check_settings(method: str | None, intermediate: str | None, search: str | None) -> None:
     """Refuse a method that does not exist once, and not in every record.
 
     In a process of its own: this one stays light, and ends at once when it is told to.
     """
-    job = Job("anybound.benching:settings_job", {"method": method, "intermediate": intermediate})
+    settings = {"method": method, "intermediate": intermediate, "search": search}
+    job = Job("anybound.benching:settings_job", settings)
     finished = run_one(job, server(PRELOAD))
     finished.check()
     if finished.ending is Ending.INTERRUPTED:
         raise KeyboardInterrupt
 
 
-def settings_job(report: Report, method: str | None, intermediate: str | None) -> Record:
+def settings_job(
+    report: Report, method: str | None, intermediate: str | None, search: str | None
+) -> Record:
     """The settings as the records they stand for."""
-    from anybound.registry import INTERMEDIATES, METHODS
+    from anybound.registry import INTERMEDIATES, METHODS, SEARCHES
 
     del report
-    given = ((METHODS, method), (INTERMEDIATES, intermediate))
+    given = ((METHODS, method), (INTERMEDIATES, intermediate), (SEARCHES, search))
     return {registry.kind: repr(registry.parse(text)) for registry, text in given if text}
 
 

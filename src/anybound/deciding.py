@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,9 @@ import torch
 from numpy.typing import NDArray
 
 from anybound.bound.intermediates.strategy import IntermediateStrategy
-from anybound.bound.method import Method
+from anybound.bound.method import Method, OneShot
+from anybound.bound.methods.crown import Crown
+from anybound.bound.methods.slopes import Slopes
 from anybound.budget import Budget
 from anybound.decision import Decision, Search, Settings, Watch
 from anybound.io.onnx_reader import load
@@ -26,18 +29,16 @@ from anybound.io.replay import Replay
 from anybound.io.vnnlib import read_vnnlib
 from anybound.model.network import Network
 from anybound.outcome import Outcome
-from anybound.planning import PlannedSearch
-from anybound.registry import INTERMEDIATES, METHODS
+from anybound.registry import INTERMEDIATES, METHODS, SEARCHES
 from anybound.search.attack import Attack
 from anybound.search.portfolio import QUICK
 from anybound.search.witness import OriginalModel
+from anybound.searches.auto import Auto
 from anybound.spec.problems import check_sizes
 from anybound.spec.property import Property
 from anybound.threads import at_most
 
-__all__ = ["PLANNED", "NormalForm", "opened", "verify", "verify_job"]
-
-PLANNED = PlannedSearch()
+__all__ = ["NormalForm", "chosen_method", "chosen_search", "opened", "verify", "verify_job"]
 
 
 def verify(  # noqa: PLR0913  (the one call for everything; all but two arguments are options)
@@ -45,10 +46,10 @@ def verify(  # noqa: PLR0913  (the one call for everything; all but two argument
     prop: str | Path | Property,
     *,
     timeout: float | None = None,
-    method: str | Method[Any] = "crown",
+    method: str | Method[Any] | None = None,
     intermediate: str | IntermediateStrategy = "auto",
     attacks: Sequence[Attack] = QUICK,
-    search: Search | None = PLANNED,
+    search: str | Search | None = "auto",
     seed: int = 0,
     threads: int | None = None,
     memory: int | None = None,
@@ -58,18 +59,21 @@ def verify(  # noqa: PLR0913  (the one call for everything; all but two argument
     """Decide a property of a network, both from files or made in Python, within `timeout` seconds.
 
     The time counts from `started`, a value of `time.monotonic()`, or from the call. `watch` is told
-    what is known so far after each phase. `method`, `intermediate` are records or their texts, such
-    as "proximal(iterations=50)"; `search` decides what the bounds of the root leave open, None
-    leaves it open. A network that is not a file is itself the model that witnesses are replayed
-    on, in float64. `memory` bounds the working memory, in bytes.
+    what is known so far after each phase. `method`, `intermediate` and `search` are records or their
+    texts, such as "proximal(iterations=50)". A method that iterates bounds the clauses of the root
+    and every sub-problem of the search; None leaves it to the planner, as the search "auto" leaves
+    to it how to decide what the root leaves open. `search` None leaves that open. A network that is
+    not a file is itself the model that witnesses are replayed on, in float64. `memory` bounds the
+    working memory, in bytes.
     """
     begun = time.monotonic() if started is None else started
     budget = Budget(seconds=timeout, memory=memory, started=begun)
+    chosen = chosen_method(method)
     settings = Settings(
-        METHODS.parse(method) if isinstance(method, str) else method,
+        chosen or Crown(),
         INTERMEDIATES.parse(intermediate) if isinstance(intermediate, str) else intermediate,
         tuple(attacks),
-        search,
+        chosen_search(search, chosen),
         seed,
     )
     with at_most(threads):
@@ -83,14 +87,30 @@ def verify(  # noqa: PLR0913  (the one call for everything; all but two argument
         return decision.run()
 
 
+def chosen_method(method: str | Method[Any] | None) -> Method[Any] | None:
+    """The record of a text."""
+    return METHODS.parse(method) if isinstance(method, str) else method
+
+
+def chosen_search(search: str | Search | None, method: Method[Any] | None) -> Search | None:
+    """The record of a text; the planner lets a method that iterates drive the search.
+
+    Slopes is what the planner's searches climb in anyway, by the engine that suits the problem."""
+    chosen: Search | None = SEARCHES.parse(search) if isinstance(search, str) else search
+    drives = method is not None and not isinstance(method, OneShot | Slopes)
+    return replace(chosen, method=method) if drives and isinstance(chosen, Auto) else chosen
+
+
 def verify_job(report: Callable[[Record], None], *, complete: bool, **options: Any) -> Record:
     """`verify` as a job: records instead of outcomes; without search if not `complete`."""
     chosen = {name: value for name, value in options.items() if value is not None}
+    if not complete:
+        chosen["search"] = None
 
     def watch(known: Outcome) -> None:
         report(outcome_record(known))
 
-    outcome = verify(watch=watch, search=PLANNED if complete else None, **chosen)
+    outcome = verify(watch=watch, **chosen)
     return outcome_record(outcome)
 
 

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -81,8 +81,9 @@ class SearchReport:
     reason: str = ""
 
 
+@runtime_checkable
 class Search(Protocol):
-    """Decides open clauses by branch and bound."""
+    """Decides open clauses by branch and bound. Any callable; those with names are in `anybound.searches`."""
 
     def __call__(self, task: SearchTask) -> SearchReport: ...
 

@@ -184,9 +184,10 @@ def _value(tree: ast.expr, hint: Any, text: str, registry: Registry[Any]) -> Any
 
 def _nested(tree: ast.Name | ast.Call, kind: type, text: str, registry: Registry[Any]) -> Any:
     """A record inside a record: another plug-in, or a sub-class of the field's type by its name in lower case."""
-    home, _, base_name = registry.base.partition(":")
-    if issubclass(kind, getattr(importlib.import_module(home), base_name)):
-        return registry.build(tree, text)
+    for other in (registry, *REGISTRIES):
+        home, _, base_name = other.base.partition(":")
+        if issubclass(kind, getattr(importlib.import_module(home), base_name)):
+            return other.build(tree, text)
     func = tree.func if isinstance(tree, ast.Call) else tree
     if not isinstance(func, ast.Name):
         return None
@@ -217,6 +218,8 @@ def _entry(name: str, cls: type) -> Entry:
 
 
 def _default(field: dataclasses.Field[Any]) -> str:
+    if field.default_factory is not dataclasses.MISSING:
+        return repr(field.default_factory())
     if field.default is dataclasses.MISSING:
         return "required"
     return field.default.value if isinstance(field.default, Enum) else repr(field.default)
@@ -238,3 +241,8 @@ INTERMEDIATES: Registry[Any] = Registry(
     "anybound.bound.intermediates.strategy:IntermediateStrategy",
     "intermediate strategy",
 )
+RULES: Registry[Any] = Registry(
+    "anybound.search.branchings", "anybound.search.rule:BranchingRule", "branching rule"
+)
+SEARCHES: Registry[Any] = Registry("anybound.searches", "anybound.decision:Search", "search")
+REGISTRIES: tuple[Registry[Any], ...] = (METHODS, INTERMEDIATES, RULES, SEARCHES)

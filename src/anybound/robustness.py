@@ -21,14 +21,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from anybound.bound.intermediates.strategy import IntermediateStrategy
 from anybound.bound.method import Method
+from anybound.bound.methods.crown import Crown
 from anybound.budget import Budget
-from anybound.deciding import PLANNED, opened
+from anybound.deciding import chosen_method, chosen_search, opened
 from anybound.decision import Decision, Search, Settings
 from anybound.errors import InvalidConfig
 from anybound.io.records import Record, witness_record
 from anybound.model.network import Network
 from anybound.outcome import Verdict, Witness
-from anybound.registry import INTERMEDIATES, METHODS
+from anybound.registry import INTERMEDIATES
 from anybound.search.portfolio import QUICK
 from anybound.search.witness import OriginalModel, confirm
 from anybound.spec.build import Norm, robust
@@ -85,9 +86,9 @@ def radius(  # noqa: PLR0913  (all but three arguments are options)
     clip: tuple[ArrayLike, ArrayLike] | None = None,
     precision: float = 0.01,
     timeout: float | None = 60.0,
-    method: str | Method[Any] = "crown",
+    method: str | Method[Any] | None = None,
     intermediate: str | IntermediateStrategy = "auto",
-    search: Search | None = PLANNED,
+    search: str | Search | None = "auto",
     seed: int = 0,
     threads: int | None = None,
     memory: int | None = None,
@@ -103,8 +104,9 @@ def radius(  # noqa: PLR0913  (all but three arguments are options)
         raise InvalidConfig(f"precision is {precision}; expected a number between 0 and 1")
     begun = time.monotonic() if started is None else started
     budget = Budget(seconds=timeout, memory=memory, started=begun)
+    chosen = chosen_method(method)
     settings = Settings(
-        METHODS.parse(method) if isinstance(method, str) else method,
+        chosen or Crown(),
         INTERMEDIATES.parse(intermediate) if isinstance(intermediate, str) else intermediate,
         QUICK,
         None,
@@ -114,17 +116,19 @@ def radius(  # noqa: PLR0913  (all but three arguments are options)
         original, net = opened(network)
         ball = _Ball(net, np.asarray(center, dtype=np.float64).reshape(-1), label, norm, clip)
         bracket = _Bracket(ball, original, settings, budget, watch)
-        return bracket.run(search, precision)
+        return bracket.run(chosen_search(search, chosen), precision)
 
 
 def radius_job(report: Callable[[Record], None], *, complete: bool, **options: Any) -> Record:
     """`radius` as a job: records instead of results; without search if not `complete`."""
     chosen = {name: value for name, value in options.items() if value is not None}
+    if not complete:
+        chosen["search"] = None
 
     def watch(known: Radius) -> None:
         report(_record(known))
 
-    return _record(radius(watch=watch, search=PLANNED if complete else None, **chosen))
+    return _record(radius(watch=watch, **chosen))
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,7 +21,7 @@ MEMBERS = {
     "spec": {"spec"},
     "bound": {"bound"},
     "search": {"search"},
-    "verify": {"bounding", "certificate", "config", "decision", "planning", "threads"},
+    "verify": {"bounding", "certificate", "config", "decision", "searches", "threads"},
     "io": {"io"},
     "report": {"report"},
     "runtime": {"runtime"},
@@ -55,6 +55,7 @@ PLUGINS = {
     "bound/intermediates": {"strategy"},
     "search/branchings": set(),
     "search/attacks": set(),
+    "searches": {"compact", "errand", "portable"},  # the planner chooses among the others
     "cli/commands": set(),
 }
 

@@ -20,14 +20,21 @@ def add_deciding_options(parser: Parser) -> None:
     parser.add_argument(
         "--method",
         metavar="M",
-        help="of the root's bounds; see 'anybound methods' (default: crown)",
+        help="what bounds clauses at the root and, if it iterates, the search's sub-problems; "
+        "see 'anybound methods' (default: crown, then slopes)",
     )
     parser.add_argument(
         "--intermediate",
         metavar="M",
         help="how hidden layers are bounded; see 'anybound methods' (default: auto)",
     )
-    parser.add_argument(
+    searching = parser.add_mutually_exclusive_group()
+    searching.add_argument(
+        "--search",
+        metavar="S",
+        help="what decides the clauses that are open then; see 'anybound methods' (default: auto)",
+    )
+    searching.add_argument(
         "--no-search", action="store_true", help="leave open what the bounds of the root leave open"
     )
     parser.add_argument("--seed", metavar="N", type=int, default=0, help="of all that is random")
@@ -38,7 +45,7 @@ def add_deciding_options(parser: Parser) -> None:
 
 def deciding_arguments(options: Namespace) -> dict[str, Any]:
     """The options as arguments of `anybound.verify`."""
-    names = ("method", "intermediate", "seed", "memory", "threads")
+    names = ("method", "intermediate", "search", "seed", "memory", "threads")
     chosen = {name: getattr(options, name) for name in names}
     return {**chosen, "complete": not options.no_search}
 

@@ -100,10 +100,11 @@ class RootCell:
         none = torch.zeros(1, 1, self.network.layout.total, dtype=torch.bool)
         return self.spread(cut, none).data
 
-    def all_cut(self, cells: Cells) -> Tensor:
-        """`[N]`: whether every neuron on which σ still bends was cut before."""
-        bends = self.between(cells, torch.float32).ambiguous(self.network)
-        return ~(bends & ~self.branched(cells))[:, 0].any(1)
+    def is_cut(self, cells: Cells, neuron: Tensor) -> Tensor:
+        """`[N]`: whether one neuron of each sub-problem was cut before."""
+        root, at = self.cells(1), torch.arange(len(neuron))
+        above = cells.lower[at, neuron] > root.lower[0, neuron]
+        return above | (cells.upper[at, neuron] < root.upper[0, neuron])
 
     def split_points(self, cells: Cells) -> Tensor:
         """`[N, A]`: where each neuron would be cut."""

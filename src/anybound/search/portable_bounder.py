@@ -40,7 +40,8 @@ from anybound.search.rule import Index, Matrix, Vector
 from anybound.search.tightening import Inherit, Tightening
 
 DEFAULT_MEMORY = 256 << 20
-STALLED = 0.01  # of what is still needed: if every neuron was cut, a split that gains less needs longer ascents
+FEW = 100  # neurons to split: with many, splitting another is cheaper than longer ascents
+STALLED = 0.01  # of what is still needed: where neurons are few, a second split of one that gains less needs them
 
 
 class PortableBatch(NamedTuple):
@@ -176,8 +177,8 @@ class PortableBounder:
         expansion = self._bound(children, start.like(start.data[twice]), self.child, threshold)
         at, before = twice.numpy(), parents.bound[twice.numpy()]
         gained = expansion.batch.bound - before > STALLED * (threshold - before)
-        again = self.duals.root.all_cut(work.cells)[twice].numpy()
-        stalled = np.flatnonzero(again & ~gained)
+        again = self.duals.root.is_cut(work.cells, neuron)[twice].numpy()
+        stalled = np.flatnonzero(again & ~gained & (self.neurons <= FEW))
         if len(stalled):
             expansion = _replaced(
                 expansion, stalled, self._polished(expansion.batch.take(stalled), np.inf)

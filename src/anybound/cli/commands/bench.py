@@ -55,8 +55,9 @@ def _run(options: Namespace, output: Output) -> int:
     arguments["threads"] = options.threads or 1
     limit_threads(arguments["threads"])  # of the server, which all processes are forks of
     run = Run(instances, path.parent, options.timeout, options.jobs, arguments, versions())
-    if options.method is not None or options.intermediate is not None:
-        check_settings(options.method, options.intermediate)
+    settings = (options.method, options.intermediate, options.search)
+    if settings != (None, None, None):
+        check_settings(*settings)
     records = _decided(run, Path(options.output), output)
     wrong = contradictions(records, expected)
     for record in wrong:
