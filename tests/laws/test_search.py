@@ -201,7 +201,7 @@ def test_rules_and_orders_agree(kind: str, seed: int) -> None:
     assert proved == {q.gap > 0}, ends
 
 
-@pytest.mark.parametrize("seed", [301, 303])
+@pytest.mark.parametrize("seed", [301, 309])
 @pytest.mark.parametrize("name", ["sigmoid", "tanh", "relu"])
 def test_methods_and_tightenings_agree(name: str, seed: int) -> None:
     q = question(seed, name)
