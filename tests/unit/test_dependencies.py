@@ -16,7 +16,16 @@ SOURCE = Path(__file__).parents[2] / "src"
 
 # The files and folders right under `anybound`, by layer.
 MEMBERS = {
-    "base": {"budget", "errors", "kernels", "layers", "outcome", "registry", "rounding"},
+    "base": {
+        "budget",
+        "errors",
+        "kernel_cache",
+        "kernels",
+        "layers",
+        "outcome",
+        "registry",
+        "rounding",
+    },
     "model": {"model"},
     "spec": {"spec"},
     "bound": {"bound"},

@@ -21,7 +21,7 @@ def loaded_by(code: str) -> set[str]:
         "sys.stderr.write('\\n'.join(set(sys.modules) - before))"
     )
     run = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=True
     )
     return set(run.stderr.split())
 
@@ -42,6 +42,24 @@ def test_help_and_version_load_nothing_heavy(arguments: list[str]) -> None:
     )
     assert not loaded & (HEAVY - {"rich"})
     assert len(loaded) < 300
+
+
+def test_deciding_with_cached_kernels_loads_no_compiler() -> None:
+    """Kernels come from the cache as they are: nothing that only compiling or reports need is loaded."""
+    data = SOURCE.parent / "data"
+    network, prop = "digits_dense.onnx", "digits_dense_image2_5_eps0.08.vnnlib"
+    decide = (
+        "import anybound\n"
+        f"outcome = anybound.verify({str(data / 'networks' / network)!r}, "
+        f"{str(data / 'properties' / prop)!r})\n"
+        "assert outcome.subproblems > 0, outcome"
+    )
+    loaded_by(decide)  # compiles what is not in the cache
+    loaded = loaded_by(decide)
+    compiler = {"numba.np.arrayobj", "numba.cpython.unicode", "numba.np.linalg"}
+    unneeded = {"matplotlib", "rich", "scipy.linalg", "sklearn", "sympy", "torch._dynamo"}
+    assert not loaded & (compiler | unneeded)
+    assert len(loaded) < 1900
 
 
 @pytest.mark.parametrize("name", anybound.__all__)

@@ -3,27 +3,25 @@
 `inner` functions are compiled into the `kernel` that calls them; a `kernel` has one signature, that
 of its example arguments, so that it is compiled exactly once. What is cached is stamped with a
 digest of the sources of this package and of the kernel's own, where its inner functions are: a
-changed one never leaves a stale kernel behind, as modification times might. The directory is
-`$NUMBA_CACHE_DIR`, else `$XDG_CACHE_HOME/anybound`, else `~/.cache/anybound`; an installation may
-be read-only. Where none can be written, kernels are compiled anew by each process.
+changed one never leaves a stale kernel behind, as modification times might. Where no directory can be written (see
+`anybound.kernel_cache`), kernels are compiled anew by each process.
 """
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Callable
 from functools import cache, wraps
-from hashlib import sha256
 from pathlib import Path
 from typing import Any, Self, TypeVar, cast
 
 from numba import njit, typeof
 from numba.core.caching import CompileResultCacheImpl, FunctionCache
+from numba.core.runtime import rtsys
+from numba.core.typing.typeof import typeof_impl
+
+from anybound.kernel_cache import digest, directory
 
 F = TypeVar("F", bound=Callable[..., Any])
-
-_SOURCES = Path(__file__).parent
 
 # No nnan, no ninf: a NaN must stay one. Any order of summation is covered by the error bounds.
 _NUMPY = {"error_model": "numpy"}  # a division by zero is an infinity, not an exception
@@ -51,8 +49,10 @@ def kernel(*example: object) -> Callable[[F], F]:
             dispatcher = njit(fastmath=set(REORDER), boundscheck=False, nogil=True, **_NUMPY)(
                 function
             )
-            if _directory() is not None:
+            if directory() is not None:
                 dispatcher._cache = _SourceCache(function)  # noqa: SLF001 (there is no public hook)
+            for value in example:
+                _register(value)
             dispatcher.compile(tuple(typeof(value) for value in example))
             dispatcher.disable_compile()
             return cast(F, dispatcher)
@@ -66,28 +66,14 @@ def kernel(*example: object) -> Callable[[F], F]:
     return compiled
 
 
-@cache
-def _directory() -> Path | None:
-    """The cache directory, made if need be; None if it cannot be written."""
-    chosen = os.environ.get("NUMBA_CACHE_DIR")
-    home = os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()
-    path = Path(chosen) if chosen else Path(home) / "anybound"
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=path):
-            return path
-    except OSError:
-        return None
-
-
-@cache
-def _digest(folder: Path) -> str:
-    """Of all that a kernel in this folder may call."""
-    digest = sha256()
-    for package in (_SOURCES, folder):
-        for source in sorted(package.glob("*.py")):
-            digest.update(source.read_bytes())
-    return digest.hexdigest()
+def _register(value: object) -> None:
+    """Tell Numba that named tuples are tuples: it would find out by asking hundreds of classes."""
+    if not isinstance(value, tuple):
+        return
+    if type(value) not in typeof_impl.registry:
+        typeof_impl.register(type(value), typeof_impl.dispatch(tuple))
+    for entry in value:
+        _register(entry)
 
 
 class _Locator:
@@ -95,7 +81,7 @@ class _Locator:
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._line = function.__code__.co_firstlineno
-        self._folder = Path(function.__code__.co_filename).parent
+        self._digest = digest(Path(function.__code__.co_filename).parent)
 
     @classmethod
     def from_function(cls, function: Callable[..., Any], file: str) -> Self:
@@ -103,16 +89,16 @@ class _Locator:
         return cls(function)
 
     def ensure_cache_path(self) -> None:
-        """The directory exists since `_directory` found it."""
+        """The directory exists since it was found."""
 
     def get_cache_path(self) -> str:
-        return str(_directory())
+        return str(directory())
 
     def get_source_stamp(self) -> str:
-        return _digest(self._folder)
+        return self._digest
 
     def get_disambiguator(self) -> str:
-        return f"{self._line}-{_digest(self._folder)[:12]}"
+        return f"{self._line}-{self._digest}"
 
 
 class _SourceImpl(CompileResultCacheImpl):  # type: ignore[misc]  # numba is untyped
@@ -121,3 +107,13 @@ class _SourceImpl(CompileResultCacheImpl):  # type: ignore[misc]  # numba is unt
 
 class _SourceCache(FunctionCache):  # type: ignore[misc]  # numba is untyped
     _impl_class = _SourceImpl
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """The compiled form, without what only a compiler needs.
+
+        Numba would first load what it knows about Python and NumPy (0.25 s, SciPy's linear algebra
+        included); code that is compiled refers to the run-time system alone. A compilation loads all
+        of it by itself."""
+        rtsys.initialize(target_context)
+        with self._guard_against_spurious_io_errors():
+            return self._load_overload(sig, target_context)

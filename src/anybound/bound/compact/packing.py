@@ -7,7 +7,8 @@ are put in one block, so that one load of x serves four rows. What is left of ea
 three rows) is joined with a neighbour where the union of the columns is shorter than both together;
 absent entries are stored as 0. Blocks never mix layers.
 
-Everything is one pass over the entries, compiled.
+Everything is one pass over the entries, compiled. The kernels neither allocate nor assign slices: what
+Numba needs for that takes longer to load than the rest of the engine.
 """
 
 from __future__ import annotations
@@ -90,6 +91,7 @@ def _empty_plan(rows: int, layers: int, entries: int, columns: int) -> _Plan:
         np.zeros(layers, np.int64),
         pool,
         np.empty(columns, np.int32),
+        np.empty(_WINDOW, np.int64),
     )
 
 
@@ -150,6 +152,7 @@ class _Plan(NamedTuple):
     layer: NDArray[np.int64]
     pool: NDArray[np.int32]
     scratch: NDArray[np.int32]
+    opened: NDArray[np.int64]
 
 
 @inner
@@ -193,12 +196,19 @@ def _columns(source: Any, first: Any, last: Any, plan: Any, used: Any) -> Any:
         row = source.order[position]
         own = source.indices[source.indptr[row] : source.indptr[row + 1]]
         if position == first:
-            pool[used : used + len(own)] = own
             length = len(own)
+            _copy(own, pool, used, length)
         else:
             length = _merge(pool[used : used + length], own, scratch)
-            pool[used : used + length] = scratch[:length]
+            _copy(scratch, pool, used, length)
     return length
+
+
+@inner
+def _copy(entries: Any, out: Any, first: Any, length: Any) -> Any:
+    """The first entries to `out[first : first + length]`."""
+    for i in range(length):
+        out[first + i] = entries[i]
 
 
 @inner
@@ -226,8 +236,9 @@ def _add_rows(source: Any, plan: Any, b: Any, first: Any, last: Any) -> Any:
 def _plan_layer(source: Any, plan: Any, count: Any, used: Any, first: Any, last: Any) -> Any:
     """Distribute the rows at positions first … last − 1 over blocks; the blocks and the pool used
     so far."""
-    opened = np.full(_WINDOW, -1)
-    turn = 0
+    opened, turn = plan.opened, 0
+    for i in range(_WINDOW):
+        opened[i] = -1
     position = first
     while position < last:
         stop = position
@@ -249,7 +260,7 @@ def _plan_layer(source: Any, plan: Any, count: Any, used: Any, first: Any, last:
         else:
             there = plan.pool[plan.first[b] : plan.first[b] + plan.length[b]]
             length = _merge(there, own, plan.scratch)
-            plan.pool[used : used + length] = plan.scratch[:length]
+            _copy(plan.scratch, plan.pool, used, length)
             plan.first[b], plan.length[b] = used, length
             used += length
         _add_rows(source, plan, b, position, stop)
@@ -261,7 +272,7 @@ def _plan_example() -> tuple[object, ...]:
     wide, narrow = np.zeros(1, np.int64), np.zeros(1, np.int32)
     rows = _Rows(wide, narrow, np.zeros(1), wide, wide, wide)
     block = np.zeros((1, ROWS), np.int32)
-    return rows, _Plan(block, wide, wide, wide, wide, narrow, narrow)
+    return rows, _Plan(block, wide, wide, wide, wide, narrow, narrow, wide)
 
 
 @kernel(*_plan_example())
@@ -285,7 +296,7 @@ def _fill(source: Any, plan: Any, blocks: Any) -> Any:
     for b in range(len(blocks.rows)):
         blocks.start[b] = p
         length = plan.length[b]
-        blocks.column[p : p + length] = plan.pool[plan.first[b] : plan.first[b] + length]
+        _copy(plan.pool[plan.first[b] :], blocks.column, p, length)
         for q in range(plan.size[b]):
             row = plan.rows[b, q]
             blocks.rows[b, q] = row

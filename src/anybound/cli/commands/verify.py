@@ -57,10 +57,13 @@ def _run(options: Namespace, output: Output) -> int:
 
 def _decided(options: Namespace, started: float, output: Output) -> Record:
     from anybound.benching import GRACE, PRELOAD, completed
+    from anybound.kernel_cache import is_cold
     from anybound.runtime.job import Job
     from anybound.runtime.pool import run_one
     from anybound.runtime.process import fresh
 
+    if is_cold():
+        output.note("first use: the kernels are compiled now, once on this machine (20 s or so)")
     arguments = {
         "network": options.network,
         "prop": options.property,
