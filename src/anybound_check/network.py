@@ -1,10 +1,10 @@
-"""An ONNX file as a graph of linear nodes and activations; whatever is not known here is refused.
+"""An ONNX file as a graph of nodes; whatever is not known here is refused.
 
-    linear node v:   t_v = sum over edges of W t_source + b        activation: t_v = sigma(t_source)
+    node v:   x_v = sum over its edges of W t_source + b,   t_v = sigma(x_v), or x_v itself
 
-Nodes are in topological order and node 0 is the input. Before every activation stands a node that
-nothing else reads, its pre-activation. Activations are numbered in the file's order, their neurons
-in C order: `offsets[k] + i` is neuron i of activation k.
+Nodes are in topological order and node 0 is the input. Those with an activation are numbered in the
+file's order, and so are their neurons, each activation's in C order: `first[k] + i` is neuron i of
+activation k, which belongs to the node `acts[k]`.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ _REFUSED = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError)
 
 @dataclass(eq=False)
 class Node:
-    """A tensor of `size` elements; a linear node unless it has an activation."""
+    """A tensor of `size` elements."""
 
     size: int
     edges: list[tuple[int, Linear]] = field(default_factory=list)
     bias: Array | None = None  # [size, 1], within one rounding of the exact one
-    activation: str = ""
+    activation: str = ""  # "relu", "sigmoid" or "tanh"
 
     @property
     def exact(self) -> bool:
-        """Whether the elements are copies of others."""
+        """Whether the elements of x_v are copies of others."""
         return self.bias is None and len(self.edges) == 1 and self.edges[0][1].exact
 
     @property
     def fan(self) -> int:
-        """The number of terms in an element of t_v."""
+        """The number of terms in an element of x_v."""
         return sum(op.fan + 1 for _, op in self.edges) + 1
 
 
@@ -51,14 +51,15 @@ class Network:
 
     nodes: list[Node]
     output: int
-    double: bool  # whether the input or weights are wider than float32
+    shape: Shape  # of the input
+    dtype: str  # of the input, "f4" or "f8"
+    real_only: bool  # whether the network is not one of float32 sums and products alone
 
     def __post_init__(self) -> None:
-        acts = [node for node in self.nodes if node.activation]
-        self.pre = [node.edges[0][0] for node in acts]  # the pre-activation of each activation
-        self.offsets = np.cumsum([0, *(node.size for node in acts)])
-        # More than the terms of any sum in `dual`: over an operator's products, a node's readers,
-        # or all elements of all nodes; and a few roundings for each.
+        self.acts = [v for v, node in enumerate(self.nodes) if node.activation]
+        self.first = np.cumsum([0, *(self.nodes[v].size for v in self.acts)])
+        # More than the terms of any sum in `bounds`: over a map's products, a node's readers, or
+        # all elements of all nodes; and a few roundings for each.
         terms = sum(node.size + node.fan + 2 for node in self.nodes)
         self.gamma = gamma(8 * terms + 64)
 
@@ -75,7 +76,7 @@ def read_network(content: bytes) -> Network:
         raise Unreadable(f"opsets {opsets} or functions; expected one of 7 to 24, and none")
     if len(graph.sparse_initializer) or len(graph.output) != 1:
         raise Unreadable("the network has sparse weights, or not exactly one output")
-    builder = _Builder(graph)
+    builder = Builder(graph)
     for node in graph.node:
         try:
             builder.read(node)
@@ -84,15 +85,15 @@ def read_network(content: bytes) -> Network:
     output = builder.values.get(graph.output[0].name)
     if not isinstance(output, Value):
         raise Unreadable("the output does not depend on the input")
-    return Network(builder.nodes, output.node, builder.double)
+    return Network(builder.nodes, output.node, builder.shape, builder.dtype, builder.real_only)
 
 
-class _Builder:
+class Builder:
     """Values by name; `nodes` grows."""
 
     def __init__(self, graph: onnx.GraphProto) -> None:
         self.values: dict[str, Value | Constant] = {}
-        self.double = False
+        self.real_only = False
         for weight in graph.initializer:
             self._bind(weight.name, array_of(weight))
         inputs = [entry for entry in graph.input if entry.name not in self.values]
@@ -100,19 +101,20 @@ class _Builder:
             raise Unreadable(f"the network has {len(inputs)} inputs; expected one")
         tensor = inputs[0].type.tensor_type
         dims = [d.dim_value if d.HasField("dim_value") else 0 for d in tensor.shape.dim]
-        shape = tuple(1 if axis == 0 and d <= 0 else d for axis, d in enumerate(dims))
+        self.shape = tuple(1 if axis == 0 and d <= 0 else d for axis, d in enumerate(dims))
         if tensor.elem_type not in (TensorProto.FLOAT, TensorProto.DOUBLE):
             raise Unreadable("the network's input is not a tensor of floats")
-        if min(shape, default=1) < 1 or prod(shape) > MAX_ELEMENTS:
+        if min(self.shape, default=1) < 1 or prod(self.shape) > MAX_ELEMENTS:
             raise Unreadable(f"the network's input has shape {dims}")
-        self.double |= tensor.elem_type == TensorProto.DOUBLE
-        self.nodes = [Node(prod(shape))]
-        self._bind(inputs[0].name, Value(0, shape))
+        self.dtype = "f8" if tensor.elem_type == TensorProto.DOUBLE else "f4"
+        self.real_only |= self.dtype == "f8"
+        self.nodes = [Node(prod(self.shape))]
+        self._bind(inputs[0].name, Value(0, self.shape))
 
     def _bind(self, name: str, value: Value | Constant) -> None:
         if not name or name in self.values:
             raise Unreadable(f"the tensor '{name}' is defined twice, or has no name")
-        self.double |= isinstance(value, np.ndarray) and value.dtype == np.float64
+        self.real_only |= isinstance(value, np.ndarray) and value.dtype == np.float64
         self.values[name] = value
 
     def read(self, node: onnx.NodeProto) -> None:
@@ -128,20 +130,17 @@ class _Builder:
 
     # what operators may do
 
-    def add(self, shape: Shape, *edges: tuple[Value, Linear], bias: Array | None = None) -> Value:
-        """A new linear node."""
+    def add(
+        self, shape: Shape, *edges: tuple[Value, Linear], bias: Any = None, activation: str = ""
+    ) -> Value:
+        """A new node."""
         size = prod(shape)
         if not 1 <= size <= MAX_ELEMENTS:
             raise ValueError(f"a tensor of shape {shape}")
         column = None if bias is None else np.broadcast_to(bias, shape).reshape(size, 1).copy()
-        self.nodes.append(Node(size, [(value.node, op) for value, op in edges], column))
+        maps = [(value.node, op) for value, op in edges]
+        self.nodes.append(Node(size, maps, column, activation))
         return Value(len(self.nodes) - 1, shape)
-
-    def activate(self, value: Value, kind: str) -> Value:
-        """A new activation, with a pre-activation of its own."""
-        pre = self.add(value.shape, (value, Move()))
-        self.nodes.append(Node(prod(pre.shape), [(pre.node, Move())], None, kind))
-        return Value(len(self.nodes) - 1, pre.shape)
 
     def moved(self, value: Value, index: Index) -> Value:
         """The elements with these numbers, in this shape; -1 stands for a zero."""

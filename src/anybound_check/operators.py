@@ -6,19 +6,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from math import prod
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from onnx import TensorProto, numpy_helper
 
-from anybound_check.arithmetic import HUGE, Array, Index, Unreadable
-from anybound_check.linear import Conv, Linear, Matrix, Move, Scale
+from anybound_check.arithmetic import HUGE, Array, Unreadable
+from anybound_check.linear import Matrix, Move, Scale
 
 MAX_ELEMENTS = 2**24
 Shape = tuple[int, ...]
 Constant = NDArray[Any]
-Attributes = dict[str, Any]
+Given = dict[str, Any]  # the attributes
+Builder = Any  # `network.Builder`, which imports this module; so operators return Any
 
 
 class Value(NamedTuple):
@@ -28,161 +29,170 @@ class Value(NamedTuple):
     shape: Shape
 
 
-class Builder(Protocol):
-    """The network under construction."""
-
-    def add(
-        self, shape: Shape, *edges: tuple[Value, Linear], bias: Array | None = None
-    ) -> Value: ...
-    def activate(self, value: Value, kind: str) -> Value: ...
-    def moved(self, value: Value, index: Index) -> Value: ...
+def _activation(r: Builder, _: Given, x: Value, *, kind: str) -> Any:
+    return r.add(x.shape, (x, Move()), activation=kind)
 
 
-def _activation(r: Builder, _: Attributes, x: Value, *, kind: str) -> Value:
-    return r.activate(x, kind)
-
-
-def _sum(r: Builder, _: Attributes, a: Any, b: Any, *, sign: float) -> Value:
+def _sum(r: Builder, _: Given, a: Any, b: Any, *, sign: float) -> Any:
     """a + sign b."""
-    if isinstance(a, Value) and isinstance(b, Value):
-        if a.shape != b.shape:
-            raise ValueError(f"shapes {a.shape} and {b.shape} differ")
-        return r.add(a.shape, (a, Move()), (b, _times(sign, b)))
-    if isinstance(a, Value):
+    if isinstance(b, Value) and sign != 1:
+        b = r.add(b.shape, (b, Scale(np.full((prod(b.shape), 1), sign))))
+    if not isinstance(b, Value):
         return r.add(_broadcast(a, b), (a, Move()), bias=sign * real(b))
-    return r.add(_broadcast(b, a), (b, _times(sign, b)), bias=real(a))
+    if not isinstance(a, Value):
+        return r.add(_broadcast(b, a), (b, Move()), bias=real(a))
+    if a.shape != b.shape:
+        raise ValueError(f"shapes {a.shape} and {b.shape} differ")
+    return r.add(a.shape, (a, Move()), (b, Move()))
 
 
-def _times(sign: float, value: Value) -> Linear:
-    return Move() if sign == 1 else Scale(np.full((prod(value.shape), 1), sign))
+def _product(r: Builder, _: Given, a: Any, b: Any, *, divide: bool = False) -> Any:
+    value, constant = (a, b) if divide or isinstance(a, Value) else (b, a)
+    shape, factor = _broadcast(value, constant), real(constant)
+    factor = np.broadcast_to(1.0 / factor if divide else factor, shape).reshape(-1, 1)
+    return r.add(shape, (value, Scale(real(factor.copy()))))
 
 
-def _product(r: Builder, _: Attributes, a: Any, b: Any) -> Value:
-    value, factor = (a, b) if isinstance(a, Value) else (b, a)
-    shape = _broadcast(value, factor)
-    column = np.broadcast_to(real(factor), shape).reshape(-1, 1).copy()
-    return r.add(shape, (value, Scale(column)))
-
-
-def _quotient(r: Builder, _: Attributes, a: Value, b: Any) -> Value:
-    return _product(r, _, a, 1.0 / real(b))
-
-
-def _gemm(r: Builder, given: Attributes, a: Value, b: Any, c: Any = None) -> Value:
+def _gemm(r: Builder, given: Given, a: Value, b: Any, c: Any = None) -> Any:
     weight = real(b) if given.get("transB", 0) else real(b).T
     if given.get("transA", 0) or a.shape != (1, weight.shape[1]):
         raise ValueError(f"transA, or an input of shape {a.shape}")
-    op = Matrix(real(given.get("alpha", 1.0) * weight))
+    op = Matrix(real(given.get("alpha", 1.0) * weight)[None])
     bias = None if c is None else real(given.get("beta", 1.0) * real(c))
     return r.add((1, len(weight)), (a, op), bias=bias)
 
 
-def _matmul(r: Builder, _: Attributes, a: Any, b: Any) -> Value:
+def _matmul(r: Builder, _: Given, a: Any, b: Any) -> Any:
     first = isinstance(a, Value)  # x W, else W x
     value, weight = (a, real(b).T) if first else (b, real(a))
     last = len(value.shape) - (1 if first or len(value.shape) == 1 else 2)
     lead, rest = value.shape[:last], value.shape[last + 1 :]
     if weight.ndim != 2 or weight.shape[1] != value.shape[last]:
         raise ValueError(f"a matrix {weight.shape} meets a tensor {value.shape}")
-    op = Matrix(np.ascontiguousarray(weight), prod(lead))
+    op = Matrix(np.ascontiguousarray(weight)[None], prod(lead))
     return r.add((*lead, len(weight), *rest), (value, op))
 
 
-def _conv(r: Builder, given: Attributes, x: Value, w: Any, b: Any = None) -> Value:
-    """A convolution with one or two spatial axes."""
-    weight, shape, rank = real(w), x.shape, len(x.shape) - 2
-    strides, dilations = (list(given.get(key, [1] * rank)) for key in ("strides", "dilations"))
-    pads, groups = list(given.get("pads", [0] * (2 * rank))), given.get("group", 1)
-    if given.get("auto_pad", b"NOTSET") not in (b"NOTSET", b"VALID") or rank not in (1, 2):
-        raise ValueError("auto_pad, or neither 1 nor 2 spatial axes")
-    if tuple(given.get("kernel_shape", weight.shape[2:])) != weight.shape[2:]:
+def _windows(given: Given, shape: Shape, kernel: Shape) -> list[NDArray[np.int64]]:
+    """For each spatial axis, [taps, places]: which entry each tap sees; -1 outside."""
+    rank, result = len(shape), []
+    strides, dilations = (given.get(key, [1] * rank) for key in ("strides", "dilations"))
+    pads = given.get("pads", [0] * 2 * rank)
+    if given.get("auto_pad", b"NOTSET") not in (b"NOTSET", b"VALID") or given.get("ceil_mode", 0):
+        raise ValueError("auto_pad or ceil_mode")
+    if not rank == len(kernel) == len(strides) == len(dilations) == len(pads) / 2 or min(pads) < 0:
+        raise ValueError(f"kernel {kernel}, strides {strides}, dilations {dilations}, pads {pads}")
+    for i, (size, k, s, d) in enumerate(zip(shape, kernel, strides, dilations, strict=True)):
+        places = (size + pads[i] + pads[rank + i] - d * (k - 1) - 1) // s + 1
+        if min(k, s, d, places) < 1 or max(k, d, places) > MAX_ELEMENTS:
+            raise ValueError("the kernel does not fit")
+        entry = np.arange(k)[:, None] * d + np.arange(places) * s - pads[i]
+        result.append(np.where((entry >= 0) & (entry < size), entry, -1))
+    return result
+
+
+def _conv(r: Builder, given: Given, x: Value, w: Any, b: Any = None) -> Any:
+    weight, (batch, channels, *spatial) = real(w), x.shape
+    groups, (filters, each, *kernel) = given.get("group", 1), weight.shape
+    if tuple(given.get("kernel_shape", kernel)) != tuple(kernel):
         raise ValueError("kernel_shape differs from the weight's")
-    if rank == 1:  # with a first axis of one pixel
-        weight, shape = weight[:, :, None], (*shape[:2], 1, shape[2])
-        strides, dilations, pads = [1, *strides], [1, *dilations], [0, pads[0], 0, pads[1]]
-    (sy, sx), (dy, dx), (top, left, low, right) = strides, dilations, pads
-    (batch, c, h, w), (filters, each, kh, kw) = shape, weight.shape
-    if batch != 1 or groups * each != c or filters % groups or min(sy, sx, dy, dx) < 1:
-        raise ValueError(f"input {x.shape}, weight {weight.shape}, {groups} groups, {strides}")
-    conv = Conv(weight, (c, h, w), (sy, sx), (top, left, low, right), (dy, dx), groups)
-    if (
-        min(*conv.out, groups) < 1
-        or min(pads) < 0
-        or prod((c, kh, kw, *conv.out)) > 8 * MAX_ELEMENTS
-    ):
-        raise ValueError("the kernel does not fit, or is too large")
-    bias = None if b is None else real(b).reshape(-1, *[1] * rank)
-    return r.add((1, filters, *conv.out[2 - rank :]), (x, conv), bias=bias)
+    if batch != 1 or groups < 1 or groups * each != channels or filters % groups:
+        raise ValueError(f"input {x.shape}, weight {weight.shape}, {groups} groups")
+    windows = _windows(given, tuple(spatial), tuple(kernel))
+    if channels * prod(window.size for window in windows) > 4 * MAX_ELEMENTS:
+        raise ValueError("the convolution is too large")
+    taps = np.arange(channels)[:, None, None]
+    for size, window in zip(spatial, windows, strict=True):  # the number of the entry seen, or -1
+        outer, inner = taps[:, :, None, :, None], window[:, None, :]
+        taps = np.where((outer < 0) | (inner < 0), -1, outer * size + inner)
+        taps = taps.reshape(channels, taps.shape[1] * taps.shape[2], -1)
+    op = Matrix(weight.reshape(groups, filters // groups, -1), groups, taps, prod(x.shape))
+    bias = None if b is None else real(b).reshape(-1, *[1] * len(spatial))
+    return r.add((1, filters, *(window.shape[1] for window in windows)), (x, op), bias=bias)
 
 
-def _average(r: Builder, given: Attributes, x: Value) -> Value:
+def _average(r: Builder, given: Given, x: Value) -> Any:
     kernel = tuple(given.get("kernel_shape", x.shape[2:]))
-    others: Attributes = {
-        key: given[key] for key in ("auto_pad", "strides", "pads") if key in given
-    }
-    if given.get("ceil_mode", 0) or (
-        any(others.get("pads", ())) and not given.get("count_include_pad", 0)
-    ):
-        raise ValueError("ceil_mode, or padding that does not count, is not supported")
-    channels, factor = x.shape[1], np.full((), 1.0 / prod(kernel))
-    sums = _conv(r, {**others, "group": channels}, x, np.ones((channels, 1, *kernel)))
-    return _product(r, {}, sums, factor)
+    if any(given.get("pads", ())) and not given.get("count_include_pad", 0):
+        raise ValueError("padding that does not count is not supported")
+    sums = _conv(r, {**given, "group": x.shape[1]}, x, np.ones((x.shape[1], 1, *kernel)))
+    return _product(r, {}, sums, np.full((), float(prod(kernel))), divide=True)
 
 
-def _normalise(r: Builder, given: Attributes, x: Value, *parameters: Any) -> Value:
+def _maximum(r: Builder, given: Given, x: Value) -> Any:
+    """Axis by axis, by pairs: max(a, b) = b + relu(a - b). An entry outside a window counts as its
+    first inside; equal taps count once, and they are taken in ascending order."""
+    for axis, window in enumerate(_windows(given, x.shape[2:], tuple(given["kernel_shape"])), 2):
+        inside = np.take_along_axis(window, (window >= 0).argmax(0)[None], 0)
+        taps = np.unique(np.where(window >= 0, window, inside), axis=0)
+        if taps.min() < 0:
+            raise ValueError("a window lies in the padding altogether")
+        numbers = np.arange(prod(x.shape)).reshape(x.shape)
+        level = [r.moved(x, np.take(numbers, tap, axis)) for tap in taps]
+        while len(level) > 1:
+            over = [
+                _sum(r, {}, a, b, sign=-1) for a, b in zip(level[::2], level[1::2], strict=False)
+            ]
+            bent = [_activation(r, {}, difference, kind="relu") for difference in over]
+            level = [
+                *(_sum(r, {}, c, b, sign=1) for c, b in zip(bent, level[1::2], strict=True)),
+                *level[2 * len(over) :],
+            ]
+        x = level[0]
+    return x
+
+
+def _normalise(r: Builder, given: Given, x: Value, *parameters: Any) -> Any:
     shape = (x.shape[1], *[1] * (len(x.shape) - 2))
     scale, shift, mean, variance = (real(part).reshape(shape) for part in parameters)
     epsilon = given.get("epsilon", float(np.float32(1e-5)))
     if given.get("training_mode", 0) or not (variance.min() >= 0 and epsilon >= 0):
         raise ValueError("training mode, or a negative variance")
+    r.real_only = True  # it is computed in many ways
     centred = r.add(x.shape, (x, Move()), bias=-mean)
     scaled = _product(r, {}, centred, scale / np.sqrt(variance + epsilon))
     return r.add(x.shape, (scaled, Move()), bias=shift)
 
 
-def _constant(_: Builder, given: Attributes) -> Constant:
+def _constant(_: Builder, given: Given) -> Constant:
     [(name, value)] = given.items()
     return array_of(value) if name == "value" else np.array(value, _CONSTANTS[name])
 
 
-def _same(_: Builder, given: Attributes, x: Any, ratio: Any = None, training: Any = False) -> Any:
-    if bool(np.any(np.asarray(training))):
-        raise ValueError(f"training mode is not supported {given} {ratio}")
-    return x
-
-
-def _arranged(r: Builder, given: Attributes, x: Any, *more: Any, change: Callable[..., Any]) -> Any:
+def _arranged(r: Builder, given: Given, x: Any, *more: Any, change: Callable[..., Any]) -> Any:
     """For operators that only move elements: `change` does it to an array of their numbers."""
     if not isinstance(x, Value):
         return np.asarray(change(np.asarray(x), given, *more))
     return r.moved(x, change(np.arange(prod(x.shape)).reshape(x.shape), given, *more))
 
 
-def _reshape(x: Constant, given: Attributes, shape: Any) -> Constant:
+def _same(x: Constant, _: Given, _ratio: Any = None, training: Any = False) -> Constant:
+    if np.any(np.asarray(training)):
+        raise ValueError("training mode is not supported")
+    return x
+
+
+def _reshape(x: Constant, given: Given, shape: Any) -> Constant:
     if given.get("allowzero", 0):
         raise ValueError("allowzero is not supported")
     return x.reshape([x.shape[i] if n == 0 else n for i, n in enumerate(_integers(shape))])
 
 
-def _flatten(x: Constant, given: Attributes) -> Constant:
+def _flatten(x: Constant, given: Given) -> Constant:
     axis = given.get("axis", 1)
     return x.reshape(prod(x.shape[: axis + x.ndim if axis < 0 else axis]), -1)
 
 
-def _squeeze(x: Constant, given: Attributes, axes: Any = None) -> Constant:
+def _axes(x: Constant, given: Given, axes: Any = None, *, change: Callable[..., Any]) -> Constant:
     chosen = given.get("axes") if axes is None else _integers(axes)
-    return np.squeeze(x, None if chosen is None else tuple(chosen))
+    return np.asarray(change(x, None if chosen is None else tuple(chosen)))
 
 
-def _unsqueeze(x: Constant, given: Attributes, axes: Any = None) -> Constant:
-    return np.expand_dims(x, tuple(given["axes"] if axes is None else _integers(axes)))
-
-
-def _transpose(x: Constant, given: Attributes) -> Constant:
+def _transpose(x: Constant, given: Given) -> Constant:
     return np.transpose(x, given.get("perm"))
 
 
-def _pad(x: Constant, given: Attributes, pads: Any = None, value: Any = 0.0) -> Constant:
+def _pad(x: Constant, given: Given, pads: Any = None, value: Any = 0.0) -> Constant:
     widths = given["pads"] if pads is None else _integers(pads)
     if given.get("mode", b"constant") != b"constant" or np.any(value) or given.get("value", 0.0):
         raise ValueError("only padding by zeros is supported")
@@ -214,11 +224,7 @@ def array_of(tensor: TensorProto) -> Constant:
 
 def real(x: Any) -> Array:
     """Floats, exactly, as float64."""
-    if not isinstance(x, np.ndarray | np.generic) or x.dtype not in (
-        np.float16,
-        np.float32,
-        np.float64,
-    ):
+    if not isinstance(x, np.ndarray | np.generic) or x.dtype not in ("f2", "f4", "f8"):
         raise ValueError("expected a constant of floats")
     array = np.asarray(x, dtype=np.float64)
     if not (np.abs(array) <= HUGE).all():
@@ -233,28 +239,30 @@ def _integers(x: Any) -> list[int]:
 
 
 _CONSTANTS = {"value_float": "f4", "value_floats": "f4", "value_int": "i8", "value_ints": "i8"}
+_POOL = "auto_pad ceil_mode kernel_shape pads strides"
 # With the attributes that are understood; a node with any other is refused.
 OPERATORS: dict[str, tuple[Callable[..., Any], str]] = {
     "Add": (partial(_sum, sign=1.0), ""),
-    "AveragePool": (_average, "auto_pad kernel_shape pads strides ceil_mode count_include_pad"),
+    "AveragePool": (_average, f"{_POOL} count_include_pad"),
     "BatchNormalization": (_normalise, "epsilon momentum training_mode"),
     "Constant": (_constant, " ".join(["value", *_CONSTANTS])),
     "Conv": (_conv, "auto_pad dilations group kernel_shape pads strides"),
-    "Div": (_quotient, ""),
-    "Dropout": (_same, "ratio seed"),
+    "Div": (partial(_product, divide=True), ""),
+    "Dropout": (partial(_arranged, change=_same), "ratio seed"),
     "Flatten": (partial(_arranged, change=_flatten), "axis"),
     "Gemm": (_gemm, "alpha beta transA transB"),
     "GlobalAveragePool": (_average, ""),
-    "Identity": (_same, ""),
+    "Identity": (partial(_arranged, change=_same), ""),
     "MatMul": (_matmul, ""),
+    "MaxPool": (_maximum, f"{_POOL} dilations storage_order"),
     "Mul": (_product, ""),
     "Pad": (partial(_arranged, change=_pad), "mode pads value"),
     "Relu": (partial(_activation, kind="relu"), ""),
     "Reshape": (partial(_arranged, change=_reshape), "allowzero"),
     "Sigmoid": (partial(_activation, kind="sigmoid"), ""),
-    "Squeeze": (partial(_arranged, change=_squeeze), "axes"),
+    "Squeeze": (partial(_arranged, change=partial(_axes, change=np.squeeze)), "axes"),
     "Sub": (partial(_sum, sign=-1.0), ""),
     "Tanh": (partial(_activation, kind="tanh"), ""),
     "Transpose": (partial(_arranged, change=_transpose), "perm"),
-    "Unsqueeze": (partial(_arranged, change=_unsqueeze), "axes"),
+    "Unsqueeze": (partial(_arranged, change=partial(_axes, change=np.expand_dims)), "axes"),
 }

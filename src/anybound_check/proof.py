@@ -8,107 +8,32 @@ A y <= b is violated: y is not in the clause. Nothing is taken from the certific
 
 from __future__ import annotations
 
-import gzip
-import hashlib
-import time
-import zlib
-from dataclasses import dataclass
-from pathlib import Path
-from typing import NamedTuple
+from collections.abc import Callable, Iterator
+from itertools import islice
 
 import numpy as np
 
-from anybound_check.archive import Record, read_archive
+from anybound_check.archive import Record
 from anybound_check.arithmetic import HUGE, Array, Index, Invalid, Unreadable
-from anybound_check.dual import Hints, Region
-from anybound_check.network import Network, read_network
-from anybound_check.tree import Leaves, Slopes, Tree
-from anybound_check.vnnlib import Clause, read_property
+from anybound_check.bounds import NONE, Problems, Region, Splits
+from anybound_check.network import Network
+from anybound_check.vnnlib import Clause
 
-MAX_FILE = 2**31
-CHUNK = 2**22  # numbers of a node in a batch of problems
-
-
-@dataclass(frozen=True)
-class Report:
-    """`unreadable`: a file cannot be understood, so nothing is said about the proof."""
-
-    valid: bool
-    reason: str
-    semantics: str
-    seconds: float
-    unreadable: bool = False
+CHUNK = 2**19  # numbers of a node in a batch of problems
+MAX_DEPTH = 2_000
 
 
-def check(network: str | Path, prop: str | Path, certificate: str | Path) -> Report:
-    """Whether the certificate proves that the network has the property."""
-    begun = time.perf_counter()
-    semantics, reason, unreadable = "", "", False
-    try:
-        model, spec, proof = (_content(Path(path)) for path in (network, prop, certificate))
-        manifest = read_archive(proof, 4 * (len(model) + len(spec) + len(proof)) + 2**20)
-        semantics = _header(manifest, model, spec)
-        with np.errstate(all="ignore"):  # what is not finite is refused where it matters
-            net = read_network(model)
-            clauses = read_property(spec, net.nodes[0].size, net.nodes[net.output].size)
-            Checker(net, clauses, semantics == "float32").prove(manifest)
-    except Invalid as error:
-        reason = str(error)
-    except (Unreadable, MemoryError, RecursionError) as error:
-        reason, unreadable = str(error) or type(error).__name__, True
-    return Report(not reason, reason, semantics, time.perf_counter() - begun, unreadable)
-
-
-def _content(path: Path) -> bytes:
-    """A file's bytes, unpacked if they are gzip'd."""
-    try:
-        with path.open("rb") as plain, gzip.open(path) as packed:
-            is_packed = plain.peek(2)[:2] == b"\x1f\x8b"
-            content = (packed if is_packed else plain).read(MAX_FILE + 1)
-    except (OSError, EOFError, ValueError, zlib.error) as error:
-        raise Unreadable(f"{path.name}: {error}") from error
-    if len(content) > MAX_FILE:
-        raise Unreadable(f"{path.name} has more than {MAX_FILE} bytes")
-    return content
-
-
-def _header(manifest: Record, model: bytes, spec: bytes) -> str:
-    fields = manifest.fields
-    if (fields.get("format"), fields.get("version")) != ("anybound certificate", 1):
-        raise Unreadable("not a certificate of version 1")
-    for key, content in (("network", model), ("property", spec)):
-        if fields.get(key) != hashlib.sha256(content).hexdigest():
-            raise Invalid(f"the certificate is about another {key}")
-    if fields.get("semantics") not in ("real", "float32"):
-        raise Unreadable("semantics is neither real nor float32")
-    return str(fields["semantics"])
-
-
-class Goal(NamedTuple):
-    """start.t + value for R problems, within `loss`; `start` by node."""
-
-    start: dict[int, Array]
-    value: Array
-    loss: Array
-
-    @classmethod
-    def nothing(cls, count: int) -> Goal:
-        return cls({}, np.zeros(count), np.zeros(count))
-
-
-@dataclass(eq=False)
 class Checker:
     """One network and its clauses; `single` for the network executed in float32."""
 
-    network: Network
-    clauses: list[Clause]
-    single: bool = False
-
-    def __post_init__(self) -> None:
-        kinds = {node.activation for node in self.network.nodes}
-        if self.single and (self.network.double or not kinds <= {"", "relu"}):
-            raise Unreadable("float32 semantics is for networks of float32 weights and ReLUs")
-        self.batch = max(1, min(1024, CHUNK // max(node.size for node in self.network.nodes)))
+    def __init__(self, network: Network, clauses: list[Clause], single: bool = False) -> None:
+        self.network, self.clauses, self.single = network, clauses, single
+        self.neurons = int(network.first[-1])
+        if single and (
+            network.real_only or not {n.activation for n in network.nodes} <= {"", "relu"}
+        ):
+            raise Unreadable("float32 semantics is for sums and products of float32, and ReLUs")
+        self.batch = max(1, min(256, CHUNK // max(node.size for node in network.nodes)))
 
     def prove(self, manifest: Record) -> None:
         """Raise `Invalid` unless every clause is proved."""
@@ -121,7 +46,7 @@ class Checker:
                 raise Invalid("a group needs clauses, all over the same box")
             region = self.region(numbers[0])
             for step in group.list("steps"):
-                self._step(region, step, None)
+                self.improve(region, step)
             for number, proof in zip(numbers, proofs, strict=True):
                 self._prove_clause(region.copy(), number, proof)
             left -= set(numbers)
@@ -130,87 +55,139 @@ class Checker:
 
     def region(self, clause: int) -> Region:
         """A clause's box, with interval bounds."""
-        box = self.clauses[clause]
-        return Region.over(self.network, box.lower, box.upper, self.single)
+        return Region(self.network, *self.clauses[clause][:2], self.single)
 
     def _prove_clause(self, region: Region, number: int, proof: Record) -> None:
-        clause = self.clauses[number]
         for step in proof.list("steps"):
-            self._step(region, step, clause)
+            self.improve(region, step, self.clauses[number])
             if region.empty[0]:  # no input of the box violates the property
                 return
-        tree = Tree.read(proof, self.network, len(clause.offset))
-        for leaves, hints in tree.batches(self.batch):
-            lower = self.leaves(region, clause, tree, leaves, hints)
+        first = 0
+        for lower in self.leaves(region, self.clauses[number], proof):
             worst = int(np.argmin(lower))
             if not lower[worst] > 0:
-                where = f"leaf {leaves.number[worst]} of clause {number}"
+                where = f"leaf {first + worst} of clause {number}"
                 raise Invalid(f"{where}: the bound {lower[worst]:.6g} is not positive")
+            first += len(lower)
 
-    def _step(self, region: Region, step: Record, clause: Clause | None) -> None:
-        layer = step.integer("layer", len(self.network.pre))
-        size = self.network.nodes[self.network.pre[layer]].size
-        low, high = step.indices("lower", size), step.indices("upper", size)
-        count, rows = len(low) + len(high), 0 if clause is None else len(clause.offset)
-        slopes = Slopes.read(step.record("slopes"), count, self.network)
-        self.improve(
-            region, layer, low, high, slopes, clause, step.floats("weights", (count, rows))
-        )
-
-    def improve(
-        self, region: Region, layer: int, low: Index, high: Index,
-        slopes: Slopes, clause: Clause | None = None, weights: Array | None = None,
-    ) -> None:  # fmt: skip
-        """Lower bounds of the neurons `low` of a pre-activation, upper ones of `high`, and what
-        follows from them. Under the negated property, if the clause has weights: on all inputs in
-        question w.(A y - b) <= 0, so adding it makes nothing larger."""
-        pre, count = self.network.pre[layer], len(low) + len(high)
-        neuron, sign = np.concatenate([low, high]), np.repeat([1.0, -1.0], [len(low), len(high)])
-        for first in range(0, count, self.batch):
-            part = np.arange(first, min(first + self.batch, count))
-            goal = Goal.nothing(len(part))
+    def improve(self, region: Region, step: Record, clause: Clause | None = None) -> None:
+        """Lower bounds of the neurons `lower` of an activation's input and upper ones of `upper`,
+        and what follows from them; with weights, on all inputs that violate the property by the
+        clause: there w.(A y - b) <= 0, so adding it makes nothing larger."""
+        node = self.network.acts[step.integer("layer", len(self.network.acts))]
+        sides = [step.indices(key, self.network.nodes[node].size) for key in ("lower", "upper")]
+        neuron, sign = np.concatenate(sides), np.repeat([1.0, -1.0], [len(side) for side in sides])
+        columns, slopes = self._slopes(step, len(neuron))
+        rows = 0 if clause is None else len(clause.offset)
+        weights = step.floats("weights", (len(neuron), rows))
+        for part in _parts(len(neuron), self.batch):
+            problems = _nothing(part * 0)
             if clause is not None and weights is not None:
-                goal = self.goal(region, clause, weights[part])
-            self._tighten(region, pre, neuron[part], sign[part], part * 0, goal, slopes.rows(part))
-        region.propagate(pre + 1)
+                problems = self._goal(region, clause, weights[part], part * 0)
+            problems = problems._replace(columns=columns, slopes=slopes(part))
+            self._tighten(region, node, neuron[part], sign[part], problems)
+        region.propagate(node)
 
     def _tighten(
-        self, region: Region, pre: int, neuron: Index, sign: Array, which: Index, goal: Goal, hints: Hints
-    ) -> None:  # fmt: skip
-        """Lower bounds of sign times a neuron of a pre-activation, in the boxes `which`."""
-        start = np.zeros((self.network.nodes[pre].size, len(neuron)))
-        start[neuron, np.arange(len(neuron))] = sign
-        value = region.bound({**goal.start, pre: start}, goal.value, goal.loss, hints, which)
-        region.improve(pre, neuron, sign, which, value)
+        self, region: Region, node: int, neuron: Index, sign: Array, problems: Problems
+    ) -> None:
+        """Lower bounds of sign times a neuron's x."""
+        aim = np.zeros((self.network.nodes[node].size, len(neuron)))
+        aim[neuron, np.arange(len(neuron))] = sign
+        value = region.bound(problems._replace(node=node, aim=aim))
+        region.improve(node, neuron, sign, problems.which, value)
 
-    def goal(self, region: Region, clause: Clause, w: Array) -> Goal:
+    def _goal(self, region: Region, clause: Clause, w: Array, which: Index) -> Problems:
         """w.(A y - b) for weights [R, m]."""
-        if (w < 0).any() or (w > HUGE).any():
+        if not ((w >= 0) & (w <= HUGE)).all():
             raise Invalid("a row weight is negative or too large")
-        output = self.network.output
-        size = np.abs(clause.matrix) @ region.magnitude(output).max(1) + np.abs(clause.offset)
-        start = np.ascontiguousarray((w @ clause.matrix).T)
-        return Goal({output: start}, -(w @ clause.offset), 4 * self.network.gamma * (w @ size))
+        reach = np.maximum(*map(np.abs, region.out[self.network.output])).max(1)
+        size = np.abs(clause.matrix) @ reach + np.abs(clause.offset)
+        goal = np.ascontiguousarray((w @ clause.matrix).T)
+        return Problems(which, -(w @ clause.offset), 4 * self.network.gamma * (w @ size), goal)
 
-    def leaves(
-        self, region: Region, clause: Clause, tree: Tree, leaves: Leaves, hints: Hints
-    ) -> Array:
-        """Lower bounds of some leaves."""
-        which = np.arange(len(leaves.number))
-        if tree.has_boxes:
-            region = region.divided(len(which), *leaves[1:])
-            for layer in tree.layers:
-                self._renew(region, self.network.pre[layer])
-        goal = self.goal(region, clause, tree.weights[leaves.number])
-        lower = region.bound(goal.start, goal.value, goal.loss, hints, which)
-        return np.where(region.empty, np.inf, lower)
+    def leaves(self, root: Region, clause: Clause, proof: Record) -> Iterator[Array]:
+        """Lower bounds of all leaves, in batches.
 
-    def _renew(self, region: Region, pre: int) -> None:
-        """Bounds of a pre-activation in every box, where it may be positive and negative."""
-        place = np.argwhere((region.lower[pre] < 0) & (region.upper[pre] > 0))
-        for first in range(0, len(place), self.batch):
-            neuron, which = place[first : first + self.batch].T
-            for sign in (1.0, -1.0):
-                goal, signs = Goal.nothing(len(which)), np.full(len(which), sign)
-                self._tighten(region, pre, neuron, signs, which, goal, Hints())
-        region.propagate(pre + 1)
+        The tree is given in preorder: `split` is -1 for a leaf, else a neuron or, behind all
+        neurons, an input that is split into x >= at and x <= at; the first child and all below it
+        come next, then the second. So the leaves cover the box whatever the entries are. `beta` has
+        an entry for each leaf and split above it, leaf by leaf from the root."""
+        split = proof.indices("split", self.neurons + self.network.nodes[0].size, least=-1)
+        split = split if len(split) else np.full(1, -1)
+        count, rows = int((split < 0).sum()), len(clause.offset)
+        columns, slopes = self._slopes(proof, count)
+        at = proof.floats("at", (len(split),))
+        at = np.zeros(len(split)) if at is None else at
+        weights, beta = proof.floats("weights", (count, rows)), proof.floats("beta", (None,))
+        if weights is None and rows != 1:
+            raise Unreadable("a clause of several rows without row weights")
+        renew = proof.indices("renew", len(self.network.acts))
+        leaf, used, walk = 0, 0, _paths(split.tolist())
+        while paths := list(islice(walk, self.batch)):
+            which = np.arange(len(paths))
+            node, sign = np.array([step for path in paths for step in path], int).reshape(-1, 2).T
+            owner = np.repeat(which, [len(path) for path in paths])
+            own = np.zeros(len(node)) if beta is None else beta[used : used + len(node)]
+            if len(own) != len(node):
+                raise Unreadable("too few multipliers of splits")
+            splits = Splits(split[node], owner, sign.astype(float), at[node], own)
+            region = root
+            if len(renew) or (split >= self.neurons).any():
+                region = self._renewed(root.divided(len(paths), splits), renew)
+            w = np.ones((len(paths), 1)) if weights is None else weights[leaf + which]
+            problems = self._goal(region, clause, w, which)._replace(splits=splits)
+            lower = region.bound(problems._replace(columns=columns, slopes=slopes(leaf + which)))
+            yield np.where(region.empty, np.inf, lower)
+            leaf, used = leaf + len(paths), used + len(node)
+
+    def _renewed(self, region: Region, layers: Index) -> Region:
+        """Bounds of these activations' inputs where they may be positive and negative."""
+        for node in (self.network.acts[layer] for layer in layers):
+            place = np.argwhere((region.lower[node] < 0) & (region.upper[node] > 0))
+            for part in _parts(len(place), self.batch):
+                neuron, which = place[part].T
+                for sign in (np.ones(len(part)), -np.ones(len(part))):
+                    self._tighten(region, node, neuron, sign, _nothing(which))
+            region.propagate(node)
+        return region
+
+    def _slopes(self, record: Record, count: int) -> tuple[Index, Callable[[Index], Array]]:
+        """Row `of[j]` of `table` times 2^-bits are problem j's slopes at the neurons `columns`."""
+        columns = record.indices("columns", self.neurons)
+        if not len(columns):
+            return NONE, lambda _: np.zeros((0, 1))
+        table = record.array("table", "u", (None, len(columns)))
+        if table is None or len(np.unique(columns)) != len(columns):
+            raise Unreadable("slopes without a table, or for a neuron twice")
+        of = record.indices("of", len(table)) if "of" in record.fields else np.zeros(count, int)
+        if len(of) != count or not len(table):
+            raise Unreadable(f"slopes of {len(of)} problems; expected {count}")
+        unit = np.float64(2.0 ** -record.integer("bits", 17))
+        return columns, lambda part: unit * table[of[part]].T
+
+
+def _parts(count: int, size: int) -> Iterator[Index]:
+    return (np.arange(i, min(i + size, count)) for i in range(0, count, size))
+
+
+def _nothing(which: Index) -> Problems:
+    return Problems(which, np.zeros(len(which)), np.zeros(len(which)))
+
+
+def _paths(split: list[int]) -> Iterator[list[tuple[int, int]]]:
+    """Of each leaf the nodes above it, from the root, and the side taken there."""
+    path: list[tuple[int, int]] = []
+    for node, code in enumerate(split):
+        if (node and not path) or len(path) > MAX_DEPTH:
+            raise Unreadable("the tree goes on behind its last leaf, or is too deep")
+        if code >= 0:
+            path.append((node, 1))
+            continue
+        yield path[:]
+        while path and path[-1][1] < 0:
+            path.pop()
+        if path:
+            path[-1] = (path[-1][0], -1)
+    if path:
+        raise Unreadable("the tree lacks a leaf")

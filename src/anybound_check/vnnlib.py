@@ -3,11 +3,13 @@
 The unsafe set is a union of clauses, each a box of inputs and half-spaces A y <= b of the outputs.
 Their order: (and a b) lists, for every clause of a in order, that of b; (or a b) lists those of a,
 then those of b; assertions are joined by `and` in the file's order. Clauses whose box is empty are
-left out. Decimals are exact rationals, rounded outwards: the unsafe set only grows.
+left out. Decimals are exact rationals, rounded outwards: the unsafe set only grows. For a witness
+they are rounded inwards.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from decimal import Decimal
 from itertools import product
@@ -18,16 +20,15 @@ import numpy as np
 
 from anybound_check.arithmetic import Array, Unreadable, float_above, float_below
 
-MAX_CLAUSES, MAX_DEPTH, MAX_NUMBERS = 20_000, 40, 2**24
-_TOKEN = re.compile(r"[()]|[^\s();]+|;[^\n]*")
+MAX_CLAUSES, MAX_NUMBERS = 20_000, 2**24
 _NUMBER = re.compile(r"[-+]?\d{1,60}(\.\d{0,400})?([eE][-+]?\d{1,2})?", re.ASCII)
 
 Atom = tuple[str, str]  # left <= right
-Terms = list[tuple[Atom, ...]]
+Box = tuple[Array, Array]
 
 
 class Clause(NamedTuple):
-    """The inputs lower <= x <= upper [n, 1] whose outputs have matrix y <= offset, [m, n_out], [m]."""
+    """Inputs lower <= x <= upper [n, 1] whose outputs have matrix y <= offset, [m, outputs], [m]."""
 
     lower: Array
     upper: Array
@@ -35,63 +36,50 @@ class Clause(NamedTuple):
     offset: Array
 
 
-def read_property(content: bytes, inputs: int, outputs: int) -> list[Clause]:
+def read_property(content: bytes, inputs: int, outputs: int, outward: bool = True) -> list[Clause]:
     """The clauses of a file, for a network with so many inputs and outputs."""
-    try:
-        text = content.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise Unreadable("the property is not a text") from error
-    declared, common, parts = set[str](), list[Atom](), list[Terms]()
-    for form in _forms(text):
+    names, formulas = list[str](), list[Any]()
+    for form in _forms(content.decode("utf-8", "replace")):
         match form:
-            case ["declare-const", str(name), "Real"] if name not in declared:
-                declared.add(name)
+            case ["declare-const", str(name), "Real"]:
+                names.append(name)
             case ["assert", formula]:
-                terms = _terms(formula)
-                common += terms[0] if len(terms) == 1 else ()
-                parts += [terms] if len(terms) != 1 else []
+                formulas.append(formula)
             case _:
                 raise Unreadable(f"not understood in the property: {str(form)[:60]}")
-    if declared != {f"X_{i}" for i in range(inputs)} | {f"Y_{i}" for i in range(outputs)}:
+    known = [*(f"X_{i}" for i in range(inputs)), *(f"Y_{i}" for i in range(outputs))]
+    if sorted(names) != sorted(known):
         raise Unreadable(f"the property is not about {inputs} inputs and {outputs} outputs")
+    parts = [_terms(formula) for formula in formulas]
+    common = [atom for terms in parts if len(terms) == 1 for atom in terms[0]]
+    read, boxes, clauses = _Reader(inputs, outputs, outward), dict[Any, Box | None](), []
     _limit(prod(map(len, parts)))
-    boxes: dict[tuple[Atom, ...], tuple[Array, Array] | None] = {}
-    clauses = []
-    for choice in product(*parts):
+    for choice in product(*(terms for terms in parts if len(terms) != 1)):
         own = [atom for term in choice for atom in term]
         key = tuple(atom for atom in own if _is_bound(atom))
         if key not in boxes:
             if len(boxes) * inputs > MAX_NUMBERS:
                 raise Unreadable("the property has too many boxes")
-            boxes[key] = _box([*(atom for atom in common if _is_bound(atom)), *key], inputs)
+            boxes[key] = read.box([*filter(_is_bound, common), *key])
         box = boxes[key]
         if box is not None:
             rows = [atom for atom in [*common, *own] if not _is_bound(atom)]
-            clauses.append(Clause(*box, *_half_spaces(rows, outputs)))
+            clauses.append(Clause(*box, *read.half_spaces(rows)))
     return clauses
 
 
 def _forms(text: str) -> list[Any]:
-    """Nested lists of words."""
-    stack: list[list[Any]] = [[]]
-    for token in _TOKEN.findall(text):
-        if token == "(":
-            stack.append([])
-        elif token == ")":
-            done = stack.pop()
-            if not stack:
-                raise Unreadable("the property closes a parenthesis that is not open")
-            stack[-1].append(done)
-        elif token[0] != ";":
-            stack[-1].append(token)
-        if len(stack) > MAX_DEPTH:
-            raise Unreadable("the property is nested too deeply")
-    if len(stack) != 1 or not all(isinstance(form, list) for form in stack[0]):
-        raise Unreadable("the property is not a list of complete statements")
-    return stack[0]
+    """Nested lists of words: as JSON, with brackets, quotes and commas."""
+    words = re.sub(r"[^\s()]+", r'"\g<0>"', re.sub(r";[^\n]*", "", text))
+    lists = words.replace("(", "[").replace(")", "]")
+    try:
+        forms: list[Any] = json.loads("[" + re.sub(r'(["\]])\s*(?=["\[])', r"\1,", lists) + "]")
+    except (ValueError, RecursionError) as error:
+        raise Unreadable(f"the property is not made of nested lists of words: {error}") from error
+    return forms
 
 
-def _terms(form: Any) -> Terms:
+def _terms(form: Any) -> list[tuple[Atom, ...]]:
     """The disjunctive normal form."""
     match form:
         case ["and", *rest] if rest:
@@ -116,40 +104,44 @@ def _is_bound(atom: Atom) -> bool:
     return atom[0].startswith("X") or atom[1].startswith("X")
 
 
-def _box(atoms: list[Atom], inputs: int) -> tuple[Array, Array] | None:
-    """The inputs' intervals, rounded outwards; None if one is empty."""
-    low, high = dict[str, Decimal](), dict[str, Decimal]()
-    for left, right in atoms:
-        if left.startswith("X"):
-            high[left] = min(_number(right), high.get(left, _number(right)))
-        else:
-            low[right] = max(_number(left), low.get(right, _number(left)))
-    names = [f"X_{i}" for i in range(inputs)]
-    if not low.keys() == high.keys() == set(names):
-        raise Unreadable("an input lacks a bound, or what is bounded is not an input")
-    if any(low[name] > high[name] for name in names):
-        return None
-    lower = np.array([[float_below(low[name])] for name in names])
-    upper = np.array([[float_above(high[name])] for name in names])
-    return lower, upper
+class _Reader:
+    """Atoms as numbers. `below` and `above` are directions; witnesses swap them."""
 
+    def __init__(self, inputs: int, outputs: int, outward: bool) -> None:
+        self.inputs = [f"X_{i}" for i in range(inputs)]
+        self.outputs = {f"Y_{i}": i for i in range(outputs)}
+        self.below, self.above = (
+            (float_below, float_above) if outward else (float_above, float_below)
+        )
 
-def _half_spaces(atoms: list[Atom], outputs: int) -> tuple[Array, Array]:
-    """A y <= b with b rounded up, from left <= right."""
-    matrix, offset = np.zeros((len(atoms), outputs)), np.zeros(len(atoms))
-    names = {f"Y_{i}": i for i in range(outputs)}
-    for i, (left, right) in enumerate(atoms):
-        if left in names:
-            matrix[i, names[left]] += 1
-        if right in names:
-            matrix[i, names[right]] -= 1
-        if left not in names:
-            offset[i] = float_above(_number(left).copy_negate())
-        if right not in names:
-            offset[i] = float_above(_number(right))
-        if left not in names and right not in names:
-            raise Unreadable("two numbers are compared")
-    return matrix, offset
+    def box(self, atoms: list[Atom]) -> Box | None:
+        """The inputs' intervals; None if one is empty."""
+        low, high = dict[str, Decimal](), dict[str, Decimal]()
+        for left, right in atoms:
+            if left.startswith("X"):
+                high[left] = min(_number(right), high.get(left, _number(right)))
+            else:
+                low[right] = max(_number(left), low.get(right, _number(left)))
+        if not low.keys() == high.keys() == set(self.inputs):
+            raise Unreadable("an input lacks a bound, or what is bounded is not an input")
+        if any(low[name] > high[name] for name in self.inputs):
+            return None
+        lower = np.array([[self.below(low[name])] for name in self.inputs])
+        return lower, np.array([[self.above(high[name])] for name in self.inputs])
+
+    def half_spaces(self, atoms: list[Atom]) -> Box:
+        """A y <= b with b rounded, from left <= right."""
+        matrix, offset = np.zeros((len(atoms), len(self.outputs))), np.zeros(len(atoms))
+        for i, pair in enumerate(atoms):
+            if not self.outputs.keys() & set(pair):
+                raise Unreadable("two numbers are compared")
+            for side, sign in zip(pair, (1, -1), strict=True):
+                if side in self.outputs:
+                    matrix[i, self.outputs[side]] += sign
+                else:
+                    number = _number(side)
+                    offset[i] = self.above(number.copy_negate() if sign > 0 else number)
+        return matrix, offset
 
 
 def _number(text: str) -> Decimal:
