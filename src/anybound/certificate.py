@@ -24,7 +24,18 @@ from numpy.typing import NDArray
 
 from anybound.errors import InvalidInput
 
-__all__ = ["Certificate", "ClauseProof", "Group", "Slopes", "Step", "TreeOrder", "preorder"]
+__all__ = [
+    "Arrays",
+    "Certificate",
+    "ClauseProof",
+    "Group",
+    "Slopes",
+    "Step",
+    "TreeOrder",
+    "preorder",
+    "proof_fields",
+    "step_fields",
+]
 
 Index = NDArray[np.int64]
 FloatArray = NDArray[np.floating[Any]]
@@ -71,11 +82,11 @@ class Step:
 class ClauseProof:
     """Why no input violates the property by this clause: bounds of its own, and a tree.
 
-    `split` has an entry per node in preorder: −1 for a leaf; j splits neuron j into x >= 0 and then
-    x <= 0; (number of neurons + i) splits input i into x >= a and then x <= a, a being the next of
-    `at`. Leaves are in the same order: `slopes` and row `weights` [N, m] are theirs, and `beta`
-    holds the multiplier of every neuron split above a leaf, from the root, leaf by leaf.
-    `renew` are the activations whose bounds are computed again in every leaf."""
+    `split` has an entry per node in preorder: −1 for a leaf; j splits neuron j, and (number of
+    neurons + i) input i, into x >= a and then x <= a, `at` [nodes] being a, 0 if absent. Leaves are
+    in the same order: `slopes` and row `weights` [N, m] are theirs, and `beta` holds the multiplier
+    of every split above a leaf, from the root, leaf by leaf. `renew` are the activations whose
+    bounds are computed again in every leaf."""
 
     clause: int
     steps: Sequence[Step] = ()
@@ -107,7 +118,7 @@ class Certificate:
 
     def to_bytes(self) -> bytes:
         """The file: the same proof always yields the same bytes."""
-        arrays = _Arrays()
+        arrays = Arrays()
         groups = [_group(group, arrays) for group in self.groups]
         manifest = {
             "format": "anybound certificate",
@@ -116,10 +127,13 @@ class Certificate:
             "network": hashlib.sha256(self.network).hexdigest(),
             "property": hashlib.sha256(self.property).hexdigest(),
             "groups": groups,
-            "arrays": arrays.described,
         }
         text = json.dumps(manifest, sort_keys=True, separators=(",", ":")).encode()
-        entries = {"manifest.json": text, **arrays.content}
+        entries = {"manifest.json": text}
+        for name, array in arrays.content.items():
+            buffer = io.BytesIO()
+            np.lib.format.write_array(buffer, array, version=(1, 0), allow_pickle=False)
+            entries[f"{name}.npy"] = buffer.getvalue()
         packed = _zipped(entries, zipfile.ZIP_DEFLATED)
         # The checker refuses what unpacks to many times its size; so rarely, do not pack.
         limit = 4 * (len(packed) + len(self.network) + len(self.property)) + _MARGIN
@@ -139,7 +153,7 @@ class TreeOrder(NamedTuple):
     leaf: Index
 
 
-def preorder(parent: Index, split: Index, root: int = 0) -> TreeOrder:
+def preorder(parent: NDArray[Any], split: NDArray[Any], root: int = 0) -> TreeOrder:
     """The tree below `root` of nodes with `parent`s and `split` ±(neuron + 1), 0 for a root, as
     `search.tree.Tree` keeps them: children come in pairs, x >= 0 and x <= 0 of one neuron."""
     children: dict[int, dict[int, int]] = {}
@@ -161,20 +175,19 @@ def preorder(parent: Index, split: Index, root: int = 0) -> TreeOrder:
     return TreeOrder(np.array(order), np.array(leaves))
 
 
-class _Arrays:
+class Arrays:
     """Arrays by name, each content once."""
 
     def __init__(self) -> None:
-        self.content: dict[str, bytes] = {}
-        self.described: dict[str, list[Any]] = {}
+        self.content: dict[str, NDArray[Any]] = {}
         self._names: dict[tuple[Any, ...], str] = {}
 
     def name(self, array: NDArray[Any]) -> str:
-        data, key = array.tobytes(), (array.dtype.str, array.shape, array.tobytes())
+        """The name under which an array is kept."""
+        key = (array.dtype.str, array.shape, array.tobytes())
         if key not in self._names:
             name = self._names[key] = f"a{len(self._names)}"
-            self.content[name] = data
-            self.described[name] = [array.dtype.str, list(array.shape)]
+            self.content[name] = np.ascontiguousarray(array)
         return self._names[key]
 
     def integers(self, array: Index) -> str:
@@ -183,52 +196,57 @@ class _Arrays:
         return self.name(values.astype("<u2" if small else "<i4"))
 
 
-def _group(group: Group, arrays: _Arrays) -> Mapping[str, Any]:
+def _group(group: Group, arrays: Arrays) -> Mapping[str, Any]:
     return {
-        "steps": [_step(step, arrays) for step in group.steps],
-        "proofs": [_proof(proof, arrays) for proof in group.proofs],
+        "steps": [step_fields(step, arrays) for step in group.steps],
+        "proofs": [proof_fields(proof, arrays) for proof in group.proofs],
     }
 
 
-def _step(step: Step, arrays: _Arrays) -> Mapping[str, Any]:
-    record: dict[str, Any] = {"layer": int(step.activation)}
+def step_fields(step: Step, arrays: Arrays) -> Mapping[str, Any]:
+    """A step as it is written."""
+    fields: dict[str, Any] = {"layer": int(step.activation)}
     for key, neurons in (("lower", step.lower), ("upper", step.upper)):
         if len(neurons):
-            record[key] = arrays.integers(neurons)
+            fields[key] = arrays.integers(neurons)
     if step.slopes is not None:
-        record["slopes"] = _slopes(step.slopes, len(step.lower) + len(step.upper), arrays)
+        fields |= _slopes(step.slopes, len(step.lower) + len(step.upper), arrays)
     if step.weights is not None:
-        record["weights"] = arrays.name(step.weights.astype("<f4"))
-    return record
+        fields["weights"] = arrays.name(step.weights.astype("<f4"))
+    return fields
 
 
-def _proof(proof: ClauseProof, arrays: _Arrays) -> Mapping[str, Any]:
-    record: dict[str, Any] = {"clause": int(proof.clause)}
+def proof_fields(proof: ClauseProof, arrays: Arrays) -> Mapping[str, Any]:
+    """A clause's proof as it is written."""
+    fields: dict[str, Any] = {"clause": int(proof.clause)}
     if proof.steps:
-        record["steps"] = [_step(step, arrays) for step in proof.steps]
-    record["split"] = arrays.name(proof.split.astype("<i4"))
+        fields["steps"] = [step_fields(step, arrays) for step in proof.steps]
+    if len(proof.split) > 1:
+        fields["split"] = arrays.name(proof.split.astype("<i4"))
     if proof.at is not None:
-        record["at"] = arrays.name(proof.at.astype("<f8"))
+        fields["at"] = arrays.name(proof.at.astype("<f8"))
     if proof.slopes is not None:
-        record["slopes"] = _slopes(proof.slopes, int((proof.split < 0).sum()), arrays)
+        fields |= _slopes(proof.slopes, int((proof.split < 0).sum()), arrays)
     for key, values, kind in (("beta", proof.beta, "<f2"), ("weights", proof.weights, "<f4")):
         if values is not None:
-            record[key] = arrays.name(values.astype(kind))
+            fields[key] = arrays.name(values.astype(kind))
     if proof.renew:
-        record["layers"] = arrays.integers(np.array(proof.renew))
-    return record
+        fields["renew"] = arrays.integers(np.array(proof.renew))
+    return fields
 
 
-def _slopes(slopes: Slopes, count: int, arrays: _Arrays) -> Mapping[str, Any]:
+def _slopes(slopes: Slopes, count: int, arrays: Arrays) -> Mapping[str, Any]:
     table, of = slopes.encoded(count)
-    record: dict[str, Any] = {
+    if table.shape[1] == 0:
+        return {}
+    fields: dict[str, Any] = {
         "columns": arrays.integers(slopes.columns),
         "table": arrays.name(table),
         "bits": int(slopes.bits),
     }
     if len(table) > 1:
-        record["of"] = arrays.integers(of)
-    return record
+        fields["of"] = arrays.integers(of)
+    return fields
 
 
 def _zipped(entries: Mapping[str, bytes], method: int) -> bytes:

@@ -83,7 +83,7 @@ class Checker:
         for part in _parts(len(neuron), self.batch):
             problems = _nothing(part * 0)
             if clause is not None and weights is not None:
-                problems = self._goal(region, clause, weights[part], part * 0)
+                problems = self.goal(region, clause, weights[part], part * 0)
             problems = problems._replace(columns=columns, slopes=slopes(part))
             self._tighten(region, node, neuron[part], sign[part], problems)
         region.propagate(node)
@@ -97,7 +97,7 @@ class Checker:
         value = region.bound(problems._replace(node=node, aim=aim))
         region.improve(node, neuron, sign, problems.which, value)
 
-    def _goal(self, region: Region, clause: Clause, w: Array, which: Index) -> Problems:
+    def goal(self, region: Region, clause: Clause, w: Array, which: Index) -> Problems:
         """w.(A y - b) for weights [R, m]."""
         if not ((w >= 0) & (w <= HUGE)).all():
             raise Invalid("a row weight is negative or too large")
@@ -136,7 +136,7 @@ class Checker:
             if len(renew) or (split >= self.neurons).any():
                 region = self._renewed(root.divided(len(paths), splits), renew)
             w = np.ones((len(paths), 1)) if weights is None else weights[leaf + which]
-            problems = self._goal(region, clause, w, which)._replace(splits=splits)
+            problems = self.goal(region, clause, w, which)._replace(splits=splits)
             lower = region.bound(problems._replace(columns=columns, slopes=slopes(leaf + which)))
             yield np.where(region.empty, np.inf, lower)
             leaf, used = leaf + len(paths), used + len(node)

@@ -11,7 +11,7 @@ that is proved.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -21,12 +21,15 @@ from anybound.bound.bounds import Bounds
 from anybound.bound.compact.network import CompactNetwork
 from anybound.bound.compact.objective import Aim, CompactObjective
 from anybound.bound.compact.problems import Children, Parents
-from anybound.bound.compact.refine import Adam, refine
+from anybound.bound.compact.refine import Adam, Refined, refine
 from anybound.bound.compact.rigorous import rigorous
-from anybound.bound.compact.rows import Index, Vector
+from anybound.bound.compact.rows import Index
 from anybound.bound.compact.sparse import SparseNetwork
 from anybound.model.domains.box import Box
 from anybound.spec.problem import Objective
+
+# Bounds from what was proposed for lower bounds of the rows ẑ, and then of −ẑ: for who decides otherwise.
+Judge = Callable[[CompactNetwork, Index, Refined], Bounds]
 
 
 @dataclass(frozen=True)
@@ -37,7 +40,13 @@ class Tightening:
     adam: Adam = field(default_factory=lambda: Adam(steps=15, decay=0.93))
 
     def bounds(
-        self, sparse: SparseNetwork, bounds: Bounds, box: Box, objective: Objective, clause: slice
+        self,
+        sparse: SparseNetwork,
+        bounds: Bounds,
+        box: Box,
+        objective: Objective,
+        clause: slice,
+        judge: Judge | None = None,
     ) -> Bounds:
         """The bounds of one sub-problem cut by the rows `clause` of the objective being <= 0."""
         hidden = sparse.network.n - 1
@@ -49,7 +58,7 @@ class Tightening:
             start = Parents.roots(network, only, goal.weights(only))
             found = refine(network, goal, start, Children.same(1), self.adam)
             start = start._replace(slope=found.slope, weight=found.weight)
-            bounds = self.cut(network, goal, start, layers, bounds)
+            bounds = self.cut(network, goal, start, layers, bounds, judge)
             if bool(bounds.is_empty().any()):
                 break
         return bounds
@@ -61,6 +70,7 @@ class Tightening:
         parent: Parents,
         layers: Sequence[int],
         bounds: Bounds,
+        judge: Judge | None = None,
     ) -> Bounds:
         """One round for one sub-problem, from its slopes; its split neurons are left as they
         are."""
@@ -68,7 +78,13 @@ class Tightening:
         chosen = np.flatnonzero(np.isin(node, np.asarray(layers)) & (parent.sign[0] == 0))
         if len(chosen) == 0:
             return bounds
-        value = self._values(network, objective, parent, network.ambiguous[chosen])
+        row = network.ambiguous[chosen]
+        refined, aim = self._refined(network, objective, parent, row)
+        if judge is not None:
+            return judge(network, row, refined)
+        children = Children.of(np.zeros(len(aim.scale), np.int64))
+        slope, weight = refined.slope, refined.weight
+        value = rigorous(network, objective, parent, children, slope, aim, weight)
         at = torch.from_numpy(network.neuron[chosen])
         lower, upper = bounds.lower.data.clone(), bounds.upper.data.clone()
         low, high = torch.from_numpy(value[: len(chosen)]), torch.from_numpy(-value[len(chosen) :])
@@ -76,10 +92,10 @@ class Tightening:
         upper[0, 0, at] = upper[0, 0, at].minimum(high)
         return Bounds(bounds.lower.like(lower), bounds.upper.like(upper))
 
-    def _values(
+    def _refined(
         self, network: CompactNetwork, objective: CompactObjective, parent: Parents, row: Index
-    ) -> Vector:
-        """Lower bounds of ẑ and then of −ẑ of some rows, where f <= 0."""
+    ) -> tuple[Refined, Aim]:
+        """What is proposed for lower bounds of ẑ and then of −ẑ of some rows, where f <= 0."""
         count = 2 * len(row)
         weight = np.repeat(np.array([1, -1], np.float32), len(row))
         aim = Aim(np.zeros(count, np.float32), np.tile(row, 2), weight)
@@ -89,5 +105,4 @@ class Tightening:
             network, objective, parent, children, self.adam, aim,
             scale_unit=np.tile(width, 2).astype(np.float32),
         )  # fmt: skip
-        aim = aim._replace(scale=refined.scale)
-        return rigorous(network, objective, parent, children, refined.slope, aim, refined.weight)
+        return refined, aim._replace(scale=refined.scale)

@@ -1,0 +1,65 @@
+"""Bounds of the hidden layers, as steps of a certificate.
+
+For each layer: intervals; then, for the neurons that are still bent, CROWN on the compact engine to
+see which need no more, and Adam's slopes for the others. What any of it is worth the checker says.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from anybound.bound.compact.network import CompactNetwork, supports
+from anybound.bound.compact.objective import Aim, CompactObjective
+from anybound.bound.compact.problems import Children, Parents
+from anybound.bound.compact.refine import Adam, refine
+from anybound.bound.compact.roots import neuron_bounds
+from anybound.bound.compact.sparse import SparseNetwork
+from anybound.budget import Budget
+from anybound.certificate import Index, Slopes, Step
+from anybound.certifying.input_set import InputSet
+
+SLOPE_BITS = 7
+
+
+def bound_layers(task: InputSet, budget: Budget) -> None:
+    """Take the steps, as long as there is time."""
+    compact = not supports(task.network, task.box)
+    sparse = SparseNetwork(task.network) if compact else None
+    for k, activation in sorted(task.numbering.activation.items()):
+        neuron = task.bent(task.region, activation)
+        behind_input = all(edge.source == 0 for edge in task.network.nodes[k].edges)
+        if behind_input or len(neuron) == 0 or budget.is_spent():
+            continue
+        if sparse is None:
+            _take(task, Step(activation, neuron, neuron))
+            continue
+        bounds = task.bounds(task.region)
+        lower = {j: bounds.lower[j][0, 0] for j in range(1, k)}
+        upper = {j: bounds.upper[j][0, 0] for j in range(1, k)}
+        network = CompactNetwork.between(sparse, lower, upper, task.box)
+        low, high = neuron_bounds(network, neuron, None)
+        # one side is enough where it decides the sign
+        _take(task, Step(activation, neuron[low > 0], neuron[(high < 0) & ~(low > 0)]))
+        neuron = task.bent(task.region, activation)
+        if len(neuron):
+            _take(task, Step(activation, neuron, neuron, refined_slopes(task, network, neuron)))
+
+
+def refined_slopes(task: InputSet, network: CompactNetwork, neuron: Index) -> Slopes:
+    """Slopes by Adam for lower bounds of some neurons of the next layer, then for upper ones."""
+    aimed = network.aiming(neuron)
+    row = aimed.first[-2] + np.arange(len(neuron))
+    weight = np.repeat(np.array([1, -1], np.float32), len(neuron))
+    aim = Aim(np.zeros(2 * len(neuron), np.float32), np.tile(row, 2), weight)
+    start = Parents.roots(aimed, np.zeros(1, np.int64))
+    children = Children.of(np.zeros(2 * len(neuron), np.int64))
+    found = refine(aimed, CompactObjective.none(aimed), start, children, Adam(), aim)
+    # only where the coefficient is positive does a slope matter; zeros pack well
+    values = np.where(found.coefficient > 0, found.slope, 0)
+    return Slopes(task.numbering.neuron[aimed.neuron], values, SLOPE_BITS)
+
+
+def _take(task: InputSet, step: Step) -> None:
+    if len(step.lower) + len(step.upper):
+        task.improve(task.region, step)
+        task.steps.append(step)
