@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -23,6 +23,7 @@ from anybound.bound.methods.crown import Crown
 from anybound.bound.methods.slopes import Slopes
 from anybound.budget import Budget
 from anybound.decision import Decision, Search, Settings, Watch
+from anybound.errors import InvalidConfig
 from anybound.io.onnx_reader import load
 from anybound.io.records import Record, outcome_record
 from anybound.io.replay import Replay
@@ -37,6 +38,9 @@ from anybound.searches.auto import Auto
 from anybound.spec.problems import check_sizes
 from anybound.spec.property import Property
 from anybound.threads import at_most
+
+if TYPE_CHECKING:
+    from anybound.certifying.evidence import Evidence
 
 __all__ = ["NormalForm", "chosen_method", "chosen_search", "opened", "verify", "verify_job"]
 
@@ -55,6 +59,9 @@ def verify(  # noqa: PLR0913  (the one call for everything; all but two argument
     memory: int | None = None,
     started: float | None = None,
     watch: Watch | None = None,
+    certificate: str | Path | None = None,
+    certify: bool = False,
+    semantics: str = "real",
 ) -> Outcome:
     """Decide a property of a network, both from files or made in Python, within `timeout` seconds.
 
@@ -65,6 +72,10 @@ def verify(  # noqa: PLR0913  (the one call for everything; all but two argument
     to it how to decide what the root leaves open. `search` None leaves that open. A network that is
     not a file is itself the model that witnesses are replayed on, in float64. `memory` bounds the
     working memory, in bytes.
+
+    `certificate` names a file to write the proof to, or the witness; with `certify` the independent
+    checker is run on it and says whether the outcome is `certified`. `semantics` is "real", for the
+    network as a function over the reals, or "float32", for its execution in float32 as well.
     """
     begun = time.monotonic() if started is None else started
     budget = Budget(seconds=timeout, memory=memory, started=begun)
@@ -76,15 +87,23 @@ def verify(  # noqa: PLR0913  (the one call for everything; all but two argument
         chosen_search(search, chosen),
         seed,
     )
+    evidence = _evidence(network, prop, certificate, certify, semantics)
     with at_most(threads):
         reading = time.monotonic()
         original, net = opened(network)
-        prop = prop if isinstance(prop, Property) else read_vnnlib(prop)
+        source, prop = prop, prop if isinstance(prop, Property) else read_vnnlib(prop)
         check_sizes(net, prop)
         decision = Decision(net, prop, original, settings, budget, watch)
         decision.phases |= {"start": reading - begun, "read": time.monotonic() - reading}
         decision.tell()
-        return decision.run()
+        outcome = decision.run()
+        if evidence is None or decision.interrupted:
+            return outcome
+        with decision.phase("certificate"):
+            certified, told = evidence.of(outcome, str(network), str(source), decision.work)
+        plan = {**outcome.plan, "certificate": told}
+        measured = decision.outcome()
+        return replace(measured, certified=certified, plan=plan)
 
 
 def chosen_method(method: str | Method[Any] | None) -> Method[Any] | None:
@@ -112,6 +131,21 @@ def verify_job(report: Callable[[Record], None], *, complete: bool, **options: A
 
     outcome = verify(watch=watch, **chosen)
     return outcome_record(outcome)
+
+
+def _evidence(
+    network: object, prop: object, path: str | Path | None, certify: bool, semantics: str
+) -> Evidence | None:
+    """What is asked for beside the verdict."""
+    if path is None and not certify:
+        return None
+    if not isinstance(network, str | Path) or not isinstance(prop, str | Path):
+        raise InvalidConfig(
+            "certificates are about files; give the paths of an ONNX and a VNN-LIB file"
+        )
+    from anybound.certifying.evidence import Evidence
+
+    return Evidence(None if path is None else Path(path), certify, semantics)
 
 
 class NormalForm:

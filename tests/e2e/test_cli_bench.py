@@ -296,7 +296,7 @@ BAD = [
     ("a,b,10", ["--filter", "zzz"], "none of 1 instances contains 'zzz'"),
     ("a,b,10", ["--method", "nope"], "unknown method 'nope'"),
     ("a,b,10", ["--jobs", "0"], "'0' is not a whole number above 0"),
-    ("a,b,10", ["--certify"], "certificates are not available"),
+    ("a,b,10", ["--semantics", "int8"], "unknown --semantics 'int8'"),
     ("\x00\x01", [], "line 1"),
 ]
 

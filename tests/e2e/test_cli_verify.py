@@ -256,8 +256,11 @@ BAD = [
     ([DENSE, HOLDS, "--memory", "0GB"], "'0GB' is not a size such as 4GB"),
     ([DENSE, HOLDS, "--method", "proxmal"], "did you mean 'proximal'?"),
     ([DENSE, HOLDS, "--intermediate", "??"], "is not a intermediate strategy"),
-    ([DENSE, HOLDS, "--certify"], "certificates are not available in this version"),
-    ([DENSE, HOLDS, "--certificate", "c.npz"], "certificates are not available in this version"),
+    ([DENSE, HOLDS, "--semantics", "int8"], "unknown --semantics 'int8'"),
+    (
+        [DENSE, HOLDS, "--certificate", "/nowhere/c.abc"],
+        "/nowhere/c.abc: the folder does not exist",
+    ),
     ([DENSE, HOLDS, "--result", "/nowhere/r.txt"], "/nowhere/r.txt: the result cannot be written"),
 ]
 

@@ -41,12 +41,27 @@ def add_deciding_options(parser: Parser) -> None:
     parser.add_argument(
         "--memory", metavar="SIZE", type=size, help="at most, such as 4GB or 512MiB"
     )
+    parser.add_argument(
+        "--certify",
+        action="store_true",
+        help="have the proof or witness checked by the independent checker",
+    )
+    parser.add_argument(
+        "--semantics",
+        choices=("real", "float32"),
+        default="real",
+        help="what a certificate is about: the network over the reals, or in float32 as well",
+    )
 
 
 def deciding_arguments(options: Namespace) -> dict[str, Any]:
     """The options as arguments of `anybound.verify`."""
     names = ("method", "intermediate", "search", "seed", "memory", "threads")
     chosen = {name: getattr(options, name) for name in names}
+    if options.certify:
+        chosen["certify"] = True
+    if options.semantics != "real":
+        chosen["semantics"] = options.semantics
     return {**chosen, "complete": not options.no_search}
 
 

@@ -15,7 +15,8 @@ Data = Any
 
 def summary(record: Data) -> str:
     """One line: what was found, and what it took."""
-    return f"{_finding(record)}; {_cost(record)}"
+    proved = {True: ", certified", False: ", NOT certified"}.get(record.get("certified"), "")
+    return f"{_finding(record)}{proved}; {_cost(record)}"
 
 
 def explanation(record: Data) -> Iterator[str]:

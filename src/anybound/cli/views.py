@@ -81,7 +81,7 @@ def bounds_view(record: Data) -> "list[RenderableType]":
 
 def bench_view(record: Data) -> "list[RenderableType]":
     """A line per benchmark, and one for all if there are several."""
-    names = ("holds", "violated", "unknown", "timeout", "failed", "contradicted")
+    names = ("holds", "violated", "unknown", "timeout", "failed", "contradicted", "certified")
     rows = [_bench_row(row["benchmark"], [row], names) for row in record["benchmarks"]]
     if len(rows) > 1:
         rows.append(_bench_row("all", record["benchmarks"], names))

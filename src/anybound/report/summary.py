@@ -24,6 +24,7 @@ class Row:
 
     benchmark: str
     verdicts: Counter[str] = field(default_factory=Counter)
+    certified: int = 0
     failed: int = 0
     contradicted: int = 0
     seconds: float = 0.0
@@ -37,6 +38,7 @@ class Row:
     def add(self, record: Data, contradicted: bool) -> None:
         """Count one more record."""
         self.verdicts[record["verdict"]] += 1
+        self.certified += record.get("certified") is True
         self.failed += record.get("error") is not None
         self.contradicted += contradicted
         self.seconds += record["seconds"]

@@ -11,7 +11,6 @@ from anybound.cli.deciding import add_deciding_options, deciding_arguments
 from anybound.cli.output import Output, Record
 from anybound.cli.parser import Parser, positive_int, seconds
 from anybound.cli.versions import versions
-from anybound.errors import InvalidConfig
 
 if TYPE_CHECKING:
     from anybound.benching import Run
@@ -37,13 +36,10 @@ def _configure(parser: Parser) -> None:
     parser.add_argument(
         "--filter", metavar="TEXT", default="", help="only instances whose line contains it"
     )
-    parser.add_argument("--certify", action="store_true", help="not available in this version")
     add_deciding_options(parser)
 
 
 def _run(options: Namespace, output: Output) -> int:
-    if options.certify:
-        raise InvalidConfig("certificates are not available in this version; omit --certify")
     from anybound.benching import Run, check_settings, read_expected, read_instances
     from anybound.cli.main import limit_threads  # which imports this module
     from anybound.report.summary import contradictions, summarise
@@ -72,6 +68,7 @@ def _run(options: Namespace, output: Output) -> int:
             {
                 "benchmark": row.benchmark,
                 **row.verdicts,
+                "certified": row.certified,
                 "failed": row.failed,
                 "contradicted": row.contradicted,
                 "seconds": row.seconds,
@@ -102,7 +99,9 @@ def _decided(run: Run, path: Path, output: Output) -> list[Record]:
 def _line(record: Record, count: int, total: int) -> str:
     files = f"{record['onnx']} {record['vnnlib']}"
     why = f": {record['error']}" if record["error"] else ""
-    return f"[{count}/{total}] {record['verdict']:<8} {record['seconds']:8.2f} s  {files}{why}"
+    proved = {True: " certified", False: " NOT certified"}.get(record.get("certified"), "")  # type: ignore[call-overload]  # plain data
+    verdict = f"{record['verdict']:<8}{proved}"
+    return f"[{count}/{total}] {verdict} {record['seconds']:8.2f} s  {files}{why}"
 
 
 def _shout(record: Record, label: str) -> str:

@@ -13,7 +13,6 @@ from anybound.cli.command import Command, Example
 from anybound.cli.deciding import add_deciding_options, deciding_arguments
 from anybound.cli.output import Output, Record
 from anybound.cli.parser import Parser, seconds
-from anybound.errors import InvalidConfig
 
 __all__ = ["COMMAND"]
 
@@ -28,8 +27,11 @@ def _configure(parser: Parser) -> None:
     parser.add_argument(
         "--result", metavar="FILE", help="also write the result in the competition's format"
     )
-    parser.add_argument("--certificate", metavar="FILE", help="not available in this version")
-    parser.add_argument("--certify", action="store_true", help="not available in this version")
+    parser.add_argument(
+        "--certificate",
+        metavar="FILE",
+        help="write the proof, or the witness, for 'anybound check'",
+    )
     parser.add_argument(
         "--explain", action="store_true", help="say how it was decided, and by what"
     )
@@ -37,9 +39,6 @@ def _configure(parser: Parser) -> None:
 
 def _run(options: Namespace, output: Output) -> int:
     started = time.monotonic()
-    for flag, given in (("--certificate", options.certificate), ("--certify", options.certify)):
-        if given:
-            raise InvalidConfig(f"certificates are not available in this version; omit {flag}")
     record: Record | None = None
     try:
         record = _decided(options, started, output)
@@ -69,6 +68,7 @@ def _decided(options: Namespace, started: float, output: Output) -> Record:
         "prop": options.property,
         "timeout": options.timeout,
         "started": started,
+        "certificate": options.certificate,
         **deciding_arguments(options),
     }
     limit = None if options.timeout is None else options.timeout + GRACE
@@ -117,6 +117,10 @@ COMMAND = Command(
         Example(
             "anybound verify network.onnx property.vnnlib --result out.txt",
             "the competition's result file, with the witness",
+        ),
+        Example(
+            "anybound verify network.onnx property.vnnlib --certificate proof.abc --certify",
+            "a proof to keep, accepted by the independent checker",
         ),
     ),
     configure=_configure,
