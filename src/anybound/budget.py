@@ -54,6 +54,11 @@ class Budget:
     def is_cancelled(self) -> bool:
         return self._cancelled.is_set()
 
+    def at_most(self, seconds: float) -> Budget:
+        """A budget of so many seconds, or what is left, starting now; it is cancelled with this one."""
+        rest = self.share(1.0)
+        return replace(rest, seconds=max(0.0, min(seconds, rest.left())))
+
     def share(self, fraction: float) -> Budget:
         """A budget of this fraction of the seconds left, starting now; it is cancelled with this one."""
         seconds = None if self.seconds is None else max(0.0, self.left() * fraction)

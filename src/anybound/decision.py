@@ -28,9 +28,12 @@ from anybound.bound.intermediates.strategy import IntermediateStrategy, chunks
 from anybound.bound.method import Method, Stopped, maximise
 from anybound.bound.methods.crown import Crown
 from anybound.budget import Budget
+from anybound.memory import is_out_of_memory
 from anybound.model.network import Network
 from anybound.outcome import ClauseBounds, Outcome, Progress, Verdict, Witness
 from anybound.search.attack import Attack
+from anybound.search.hunt import Hunt
+from anybound.search.portfolio import THOROUGH
 from anybound.search.witness import OriginalModel, WitnessFinder
 from anybound.spec.problems import ClauseRows, SafetyProblem, problems
 from anybound.spec.property import Property
@@ -43,7 +46,10 @@ Watch = Callable[[Outcome], None]
 _OUT_OF_MEMORY = "out of memory; free some, or choose a method that needs less"
 RESERVE = 0.2  # seconds, kept for the rigorous evaluation of what was found by then
 ROOT_SHARE = 0.5  # of the time that is left then, for a method that takes long
-ATTACK_SHARE = 0.1  # of the time, for the attack that comes first
+ATTACK_SHARE = (
+    0.1  # of the time, at most, for the attacks that come before bounds and before the search
+)
+HUNT_SHARE = 0.5  # of the time that bounding took, for the attack before the search
 _TELL_EVERY = 0.05  # seconds, at least, between reports of the search
 _PROGRESS_EVERY = 0.25  # seconds, at least, between reports that a long search only goes on
 _ROW_BYTES = 1 << 27  # of the dual variables that are bounded at once
@@ -55,7 +61,9 @@ _RELATIVE_CLEARANCE = 1e-5
 class SearchTask:
     """What the root bounds left open over one input set, and what there is to go on from.
 
-    `confirm` replays points `[N, inputs]` on the original model and returns the first witness.
+    `confirm` replays points `[N, inputs]` on the original model and returns the first witness. `look`
+    takes minimisers z_0 `[N, inputs]` of sub-problems, as often as the search likes: it descends from
+    them, and attacks for a share of the search's time.
     `advance` takes rigorous lower bounds of clauses and the number of sub-problems so far: what it
     was told is kept whatever happens next.
     """
@@ -66,6 +74,7 @@ class SearchTask:
     budget: Budget
     seed: int
     confirm: Callable[[Vector], Witness | None]
+    look: Callable[[NDArray[np.floating]], Witness | None]
     advance: Callable[[Mapping[int, float], int], None]
 
 
@@ -153,10 +162,8 @@ class Decision:
             self._decide()
         except KeyboardInterrupt:
             self.interrupted = True
-        except MemoryError:
-            self.reason = _OUT_OF_MEMORY
-        except RuntimeError as error:  # how torch says it
-            if "allocate memory" not in str(error):
+        except (MemoryError, RuntimeError) as error:
+            if not is_out_of_memory(error):
                 raise
             self.reason = _OUT_OF_MEMORY
         self.ended = True
@@ -232,7 +239,7 @@ class Decision:
         budget = self.work.share(ATTACK_SHARE)
         result = finder.run(self.settings.attacks, budget, generator)
         self.witness = result.witness
-        self.upper = np.minimum(self.upper, result.upper)
+        self._tried(result.upper)
 
     def _bound(self, safety: SafetyProblem, budget: Budget) -> _Open | None:
         """Bound the clauses over one input set; what is needed to go on if some stay open."""
@@ -306,6 +313,7 @@ class Decision:
         if self.settings.search is None:
             return
         left = tuple(m for m in group.safety.clauses if not self.lower[m.clause] > 0)
+        hunt = self._hunt(group.safety, left, budget)
         task = SearchTask(
             group.safety,
             group.bounds,
@@ -313,8 +321,14 @@ class Decision:
             budget,
             self.settings.seed,
             lambda points: _first_witness(finder, points),
+            hunt.look,
             self._advance,
         )
+        with self.phase("attack"):
+            self.witness = hunt.for_seconds(self._first_hunt(budget))
+            self._tried(hunt.chase.upper)
+        if self.witness is not None:
+            return
         with self.phase("search"):
             before, points = self.subproblems, len(self.trace)
             report = self.settings.search(task)
@@ -325,6 +339,22 @@ class Decision:
                 self.trace += report.trace
             self.plan |= report.plan
             self.reason = report.reason or self.reason
+            self._tried(hunt.chase.upper)
+
+    def _hunt(self, safety: SafetyProblem, clauses: tuple[ClauseRows, ...], budget: Budget) -> Hunt:
+        """Attacks on what is open, if there are to be any."""
+        finder = WitnessFinder(self.prop, [replace(safety, clauses=clauses)], self.original)
+        attacks = THOROUGH if self.settings.attacks else ()
+        return Hunt(finder, attacks, budget, self.settings.seed)
+
+    def _first_hunt(self, budget: Budget) -> float:
+        """Seconds: what is easy to prove is proved by now, so that attacks get as long as bounding took."""
+        bounding = sum(self.phases.get(name, 0.0) for name in ("intermediate", "root"))
+        return min(HUNT_SHARE * bounding, ATTACK_SHARE * budget.left())
+
+    def _tried(self, upper: Vector) -> None:
+        """Keep the smaller margins of points that were tried."""
+        self.upper = np.minimum(self.upper, upper)
 
     def _advance(self, lower: Mapping[int, float], subproblems: int) -> None:
         """Keep the better bounds; NaN is none."""

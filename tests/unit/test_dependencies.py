@@ -22,6 +22,7 @@ MEMBERS = {
         "kernel_cache",
         "kernels",
         "layers",
+        "memory",
         "outcome",
         "registry",
         "rounding",

@@ -12,7 +12,6 @@ Shapes: N sub-problems × 1 function; A ambiguous neurons at the root, M rows of
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -25,6 +24,7 @@ from anybound.bound.bounds import Bounds
 from anybound.bound.decomposition import Decomposition
 from anybound.bound.hull import Hull, Slopes
 from anybound.layers import Layers
+from anybound.memory import Pieces
 from anybound.rounding import unit_roundoff
 from anybound.search.cells import Cells, RootCell
 from anybound.search.clauses import Clauses
@@ -130,8 +130,7 @@ class Duals:
         sources = {j: z[j] if j else point.z0 for j in dual.problem.objective.coefficients}
         return self.narrow[1].values(work.clause, sources)
 
-    def chunks(self, count: int, memory: int) -> Iterator[Tensor]:
-        """Pieces of a batch whose work fits into so many bytes."""
+    def pieces(self, memory: int) -> Pieces:
+        """Batches are worked on in pieces that fit into so many bytes."""
         values = max(self.problem.network.layout.total, self.problem.network.input_size, 1)
-        size = max(1, memory // (8 * WORKING_COPIES * values))
-        return (torch.arange(first, min(first + size, count)) for first in range(0, count, size))
+        return Pieces(8 * WORKING_COPIES * values, memory)

@@ -8,10 +8,10 @@ Shapes: N sub-problems × 1 function; A ambiguous neurons at the root, M rows of
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -30,6 +30,7 @@ from anybound.bound.methods.then import Then
 from anybound.bound.schedules import Decay, Geometric
 from anybound.budget import Budget
 from anybound.layers import Layers
+from anybound.memory import Pieces
 from anybound.model.domains.box import Box
 from anybound.search.bounder import Expansion
 from anybound.search.cells import Cells
@@ -39,7 +40,8 @@ from anybound.search.portable_view import PortableView
 from anybound.search.rule import Index, Matrix, Vector
 from anybound.search.tightening import Inherit, Tightening
 
-DEFAULT_MEMORY = 256 << 20
+T = TypeVar("T")
+WORKING = 256 << 20  # bytes that a batch is worked on with, at most
 FEW = 100  # neurons to split: with many, splitting another is cheaper than longer ascents
 STALLED = 0.01  # of what is still needed: where neurons are few, a second split of one that gains less needs them
 
@@ -119,9 +121,9 @@ class PortableBounder:
         clause = torch.from_numpy(row)
         work = Work(clause, self.duals.root.cells(len(row)), self.duals.clauses.start(clause))
         with torch.inference_mode():
-            parts = [
-                self._bound(work.take(at), None, self.root, np.inf) for at in self._chunks(len(row))
-            ]
+            parts = self._in_pieces(
+                len(row), lambda at: self._bound(work.take(at), None, self.root, np.inf)
+            )
         expansion = _joined(parts)
         return expansion._replace(batch=expansion.batch._replace(node=node))
 
@@ -129,19 +131,19 @@ class PortableBounder:
         self, parents: PortableBatch, neuron: Index, threshold: float, *, inputs: bool
     ) -> Expansion:
         with torch.inference_mode():
-            parts = [
-                self._children(parents.take(at.numpy()), torch.from_numpy(neuron)[at], threshold)
-                for at in self._chunks(len(neuron))
-            ]
+            chosen = torch.from_numpy(neuron)
+            parts = self._in_pieces(
+                len(neuron),
+                lambda at: self._children(parents.take(at.numpy()), chosen[at], threshold),
+            )
         expansion = _joined(parts)
         return expansion if inputs else expansion._replace(input=expansion.input[:0])
 
     def polish(self, batch: PortableBatch, threshold: float) -> Expansion:
         with torch.inference_mode():
-            parts = [
-                self._polished(batch.take(at.numpy()), threshold)
-                for at in self._chunks(len(batch.row))
-            ]
+            parts = self._in_pieces(
+                len(batch.row), lambda at: self._polished(batch.take(at.numpy()), threshold)
+            )
         polished = _joined(parts)
         polished = polished._replace(batch=polished.batch._replace(node=batch.node))
         worse = np.flatnonzero(~(polished.batch.bound >= batch.bound))
@@ -151,10 +153,10 @@ class PortableBounder:
 
     def certify(self, batch: PortableBatch) -> Vector:
         with torch.inference_mode():
-            parts = [
-                self.duals.rigorous(part.work, torch.from_numpy(part.beta))
-                for part in (batch.take(at.numpy()) for at in self._chunks(len(batch.row)))
-            ]
+            work, beta = batch.work, torch.from_numpy(batch.beta)
+            parts = self._in_pieces(
+                len(batch.row), lambda at: self.duals.rigorous(work.take(at), beta[at])
+            )
             return np.asarray(torch.cat(parts).numpy())
 
     def open_problems(self, expansion: Expansion, threshold: float) -> PortableView:
@@ -166,7 +168,7 @@ class PortableBounder:
             torch.from_numpy(expansion.coefficient),
             batch.bound,
             threshold,
-            self._memory,
+            self._pieces,
         )
 
     def _children(self, parents: PortableBatch, neuron: Tensor, threshold: float) -> Expansion:
@@ -281,9 +283,10 @@ class PortableBounder:
         tight = Cells(lower.maximum(cells.lower), upper.minimum(cells.upper))
         return tight.marked(cells.empty | bounds.is_empty())
 
-    @property
-    def _memory(self) -> int:
-        return DEFAULT_MEMORY if self.budget.memory is None else self.budget.memory
+    @cached_property
+    def _pieces(self) -> Pieces:
+        given = self.budget.memory
+        return self.duals.pieces(WORKING if given is None else min(WORKING, given // 4))
 
     @cached_property
     def _leaves(self) -> tuple[CompactNetwork, CompactObjective] | None:
@@ -322,8 +325,8 @@ class PortableBounder:
         )
         return expansion
 
-    def _chunks(self, count: int) -> list[Tensor]:
-        return list(self.duals.chunks(count, self._memory))
+    def _in_pieces(self, count: int, work: Callable[[Tensor], T]) -> list[T]:
+        return self._pieces.run(count, lambda first, last: work(torch.arange(first, last)))
 
 
 def _replaced(expansion: Expansion, at: Index, better: Expansion) -> Expansion:

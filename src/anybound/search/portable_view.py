@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -12,9 +14,12 @@ from torch import Tensor
 
 from anybound.bound.backward import propagate
 from anybound.bound.hull import Slopes
+from anybound.memory import Pieces
 from anybound.model.activations.activation import Activation
 from anybound.search.duals import Duals, Work
 from anybound.search.rule import Index, Matrix
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,14 +32,14 @@ class PortableView:
     coefficient: Tensor
     bound: Matrix
     threshold: float
-    memory: int
+    pieces: Pieces
 
     def intercepts(self) -> Matrix:
         """|g| times the gap between σ and its envelope at the split point, above σ for g < 0, below it for g > 0.
 
         For a ReLU −min(g, 0)·(−l u/(u − l)), as in BaBSR: below, its envelope is σ itself."""
         with torch.inference_mode():
-            parts = [self._intercepts(at) for at in self._chunks(len(self.beta))]
+            parts = self._in_pieces(len(self.beta), self._intercepts)
         return np.asarray(torch.cat(parts).numpy())
 
     def _intercepts(self, at: Tensor) -> Tensor:
@@ -53,9 +58,9 @@ class PortableView:
         index, chosen = torch.from_numpy(problem), torch.from_numpy(neuron)
         above = torch.from_numpy(sign) > 0
         with torch.inference_mode():
-            parts = [
-                self._probe(index[at], chosen[at], above[at]) for at in self._chunks(len(index))
-            ]
+            parts = self._in_pieces(
+                len(index), lambda at: self._probe(index[at], chosen[at], above[at])
+            )
         return np.asarray(torch.cat(parts).numpy())
 
     def _probe(self, problem: Tensor, neuron: Tensor, above: Tensor) -> Tensor:
@@ -72,17 +77,18 @@ class PortableView:
     @cached_property
     def _lines(self) -> tuple[Slopes, Tensor]:
         """Of all sub-problems, `[N, 1, total]`."""
-        parts = []
-        for at in self._chunks(len(self.beta)):
-            dual = self.duals.of(self.work.take(at))
-            rho, (_, g) = self.duals.decode(dual, self.beta[at])
-            lines, beta = self.duals.lines(dual, rho, g)
-            parts.append((lines.lower, lines.upper, beta))
+        parts = self._in_pieces(len(self.beta), self._lines_of)
         lower, upper, beta = (torch.cat(column) for column in zip(*parts, strict=True))
         return Slopes(lower, upper), beta
 
-    def _chunks(self, count: int) -> list[Tensor]:
-        return list(self.duals.chunks(count, self.memory))
+    def _lines_of(self, at: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        dual = self.duals.of(self.work.take(at))
+        rho, (_, g) = self.duals.decode(dual, self.beta[at])
+        lines, beta = self.duals.lines(dual, rho, g)
+        return lines.lower, lines.upper, beta
+
+    def _in_pieces(self, count: int, work: Callable[[Tensor], T]) -> list[T]:
+        return self.pieces.run(count, lambda first, last: work(torch.arange(first, last)))
 
 
 def _gap(activation: Activation, l: Tensor, u: Tensor) -> tuple[Tensor, Tensor]:

@@ -106,19 +106,10 @@ class WitnessFinder:
         starts: Sequence[Tensor] = (),
     ) -> AttackResult:
         """See `find_witness`."""
-        clock, tries, witness = Budget(), 0, None
-        fronts = [_Front(margins) for margins in self._margins]
-        streams = _streams(fronts, attacks, generator, starts)
-        while streams and witness is None and not budget.is_spent():
-            stream = min(streams, key=lambda s: s.tries)
-            tried = next(stream.points, None)
-            if tried is None:
-                streams.remove(stream)
-                continue
-            stream.tries += tried.margins.numel()
-            tries += tried.margins.numel()
-            witness = self._first_confirmed(stream.front, stream.problem, tried)
-        return AttackResult(witness, self._upper(fronts), clock.elapsed(), tries)
+        clock = Budget()
+        chase = Chase(self, attacks, generator, starts)
+        witness = chase.go_on(budget)
+        return AttackResult(witness, chase.upper, clock.elapsed(), chase.tries)
 
     @cached_property
     def _readable(self) -> Property:
@@ -126,7 +117,7 @@ class WitnessFinder:
         return self.prop.in_precision(self.replay.dtype)
 
     @cached_property
-    def _margins(self) -> tuple[Margins, ...]:
+    def margins(self) -> tuple[Margins, ...]:
         """In float32, which attacks compute in."""
         return tuple(m.to(torch.float32) for m in self._exact_margins)
 
@@ -137,7 +128,7 @@ class WitnessFinder:
     def _input_set(self, problem: int) -> InputSet:
         return self._readable.clauses[self.safety_problems[problem].clauses[0].clause].input_set
 
-    def _first_confirmed(self, front: _Front, problem: int, tried: Tried) -> Witness | None:
+    def first_confirmed(self, front: _Front, problem: int, tried: Tried) -> Witness | None:
         for point in front.offer(tried):
             witness = self._confirm_in(self._input_set(problem), _flat(point))
             if witness is not None:
@@ -152,7 +143,7 @@ class WitnessFinder:
         clause = self._readable.violated_clause(point, output)
         return None if clause is None else Witness(point, output, clause)
 
-    def _upper(self, fronts: Sequence[_Front]) -> Point:
+    def upper(self, fronts: Sequence[_Front]) -> Point:
         """Per clause of the property, the margin in float64 at the best point in the set."""
         upper = np.full(len(self.prop.clauses), np.inf)
         for i, front in enumerate(fronts):
@@ -164,6 +155,52 @@ class WitnessFinder:
             for member, value in zip(self.safety_problems[i].clauses, values, strict=True):
                 upper[member.clause] = value
         return upper
+
+
+class Chase:
+    """Attacks that take turns, and can be left and gone on with at any time."""
+
+    def __init__(
+        self,
+        finder: WitnessFinder,
+        attacks: Sequence[Attack],
+        generator: torch.Generator,
+        starts: Sequence[Tensor] = (),
+    ) -> None:
+        self.finder, self.generator, self.tries = finder, generator, 0
+        self._fronts = [_Front(margins) for margins in finder.margins]
+        self._streams = _streams(self._fronts, attacks, generator, starts)
+
+    def go_on(self, budget: Budget) -> Witness | None:
+        """The first witness, or None when the attacks are exhausted or the budget is spent."""
+        while self._streams and not budget.is_spent():
+            stream = min(self._streams, key=lambda s: s.tries)
+            tried = next(stream.points, None)
+            if tried is None:
+                self._streams.remove(stream)
+                continue
+            stream.tries += tried.margins.numel()
+            self.tries += tried.margins.numel()
+            witness = self.finder.first_confirmed(stream.front, stream.problem, tried)
+            if witness is not None:
+                return witness
+        return None
+
+    def add(self, attack: Attack, starts: Sequence[Tensor]) -> None:
+        """One more attack, from promising points of each safety problem; its turn is next."""
+        self._streams += _streams(self._fronts, [attack], self.generator, starts)
+
+    def try_points(self, problem: int, points: Tensor) -> tuple[Tensor, Witness | None]:
+        """The margins `[C, K]` of one safety problem at points `[C, K, *input_shape]`, and a witness."""
+        front = self._fronts[problem]
+        tried = Tried(points, front.margins.values(points))
+        self.tries += tried.margins.numel()
+        return tried.margins, self.finder.first_confirmed(front, problem, tried)
+
+    @property
+    def upper(self) -> Point:
+        """The smallest margin so far of each clause; see `AttackResult`."""
+        return self.finder.upper(self._fronts)
 
 
 class _Front:

@@ -12,9 +12,6 @@ from anybound.outcome import Progress, Witness
 from anybound.search.engine import Ended
 from anybound.search.rule import Index, Vector
 
-_LOOK_AT = 64  # minimisers, of which as many as below are replayed
-_REPLAYED = 8
-
 
 class Errand:
     """What every search has to do around the searching."""
@@ -32,8 +29,7 @@ class Errand:
 
     def inspect(self, minimisers: NDArray[np.floating]) -> bool:
         """Whether one of some minimisers is a witness."""
-        points = np.unique(minimisers[:_LOOK_AT].astype(np.float64), axis=0)
-        self.found = self.task.confirm(points[:_REPLAYED])
+        self.found = self.task.look(minimisers)
         return self.found is not None
 
     def advance(self, known: Index, lower: Vector, subproblems: int) -> None:

@@ -42,8 +42,10 @@ class MIP(Search):
             clause = range(rows.start, rows.stop)
             result = solver.minimise(task.safety.problem, task.bounds, clause, share)
             nodes, lower = nodes + result.nodes, min(lower, result.lower)
-            if result.point is not None and errand.inspect(result.point[None]):
-                break
+            if result.point is not None:
+                errand.found = task.confirm(result.point[None])
+                if errand.found is not None:
+                    break
             said = _word(result)
             word = said if word is Word.HOLDS else word
         # a solver's tree is its own: what it says is told, and decides nothing
