@@ -44,6 +44,7 @@ EMPTY: Mapping[str, Any] = MappingProxyType(
         "seconds": 0.0,
         "cpu_seconds": 0.0,
         "subproblems": 0,
+        "memory": None,
         "clauses": [],
         "witness": None,
         "certified": None,
@@ -166,14 +167,15 @@ class Run:
                 )
         return found
 
-    def _limit(self, instance: Instance) -> float | None:
+    def limit(self, instance: Instance) -> float | None:
+        """Seconds that an instance may take, None for as long as it likes."""
         return instance.timeout if self.timeout is None else self.timeout
 
     def _config(self, instance: Instance) -> Record:
-        return {"timeout": self._limit(instance), **self.options}
+        return {"timeout": self.limit(instance), **self.options}
 
     def _job(self, instance: Instance) -> Job:
-        limit = self._limit(instance)
+        limit = self.limit(instance)
         arguments = {
             "network": str(self.folder / instance.onnx),
             "prop": str(self.folder / instance.vnnlib),

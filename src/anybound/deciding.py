@@ -31,6 +31,7 @@ from anybound.io.vnnlib import read_vnnlib
 from anybound.model.network import Network
 from anybound.outcome import Outcome
 from anybound.registry import INTERMEDIATES, METHODS, SEARCHES
+from anybound.runtime.worker import most_memory
 from anybound.search.attack import Attack
 from anybound.search.portfolio import QUICK
 from anybound.search.witness import OriginalModel
@@ -127,10 +128,10 @@ def verify_job(report: Callable[[Record], None], *, complete: bool, **options: A
         chosen["search"] = None
 
     def watch(known: Outcome) -> None:
-        report(outcome_record(known))
+        report({**outcome_record(known), "memory": most_memory()})
 
     outcome = verify(watch=watch, **chosen)
-    return outcome_record(outcome)
+    return {**outcome_record(outcome), "memory": most_memory()}
 
 
 def _evidence(

@@ -79,7 +79,7 @@ def children_of(pid: int) -> list[int]:
 def test_the_verdict_alone_is_on_standard_output(capsys: Capture) -> None:
     code, out, err = run(capsys, DENSE, HOLDS)
     assert (code, out) == (0, "holds\n")
-    assert "all of 9 clauses are unreachable, margin >= " in err
+    assert "all 9 clauses are unreachable, margin >= " in err
     assert run(capsys, DENSE, HOLDS, "--quiet") == (0, "holds\n", "")
     code, out, err = run(capsys, DENSE, HOLDS, "--explain", "--quiet")
     assert (code, out) == (0, "holds\n")

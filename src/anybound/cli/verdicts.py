@@ -11,6 +11,7 @@ __all__ = ["bracket", "explanation", "summary"]
 
 # Records are plain JSON data, whose types the type checker cannot follow by key.
 Data = Any
+_LEAST = 1e-300
 
 
 def summary(record: Data) -> str:
@@ -53,7 +54,8 @@ def _finding(record: Data) -> str:
         return record["reason"] or "nothing was found"
     worst = min(clause["lower"] for clause in clauses)
     if record["verdict"] == "holds":
-        return f"all of {plural(len(clauses), 'clause')} are unreachable, margin >= {worst:.6g}"
+        what = "the clause is" if len(clauses) == 1 else f"all {len(clauses):,} clauses are"
+        return f"{what} unreachable, margin {_at_least(worst)}"
     left = [clause for clause in clauses if not clause["lower"] > 0]
     closest = min(clause["upper"] for clause in left)
     reason = f"{record['reason']}: " if record["reason"] else ""
@@ -61,6 +63,11 @@ def _finding(record: Data) -> str:
         f"{reason}{len(left)} of {plural(len(clauses), 'clause')} open, "
         f"smallest margin in [{worst:.6g}, {closest:.6g}]"
     )
+
+
+def _at_least(margin: float) -> str:
+    """The least positive number stands for: positive, and no more is known."""
+    return f">= {margin:.6g}" if margin > _LEAST else "> 0"
 
 
 def _cost(record: Data) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import sys
 import threading
 import time
 from multiprocessing.connection import Connection
@@ -17,7 +18,7 @@ from typing import NamedTuple
 
 from anybound.runtime.job import Finished, Job, Record, execute
 
-__all__ = ["INTERRUPT", "Hello", "Progress", "serve"]
+__all__ = ["INTERRUPT", "Hello", "Progress", "most_memory", "serve"]
 
 INTERRUPT: int | None = getattr(signal, "SIGUSR1", None)  # None: there is only killing
 
@@ -32,6 +33,16 @@ class Progress(NamedTuple):
     """The job has reported."""
 
     record: Record
+
+
+def most_memory() -> int | None:
+    """The most bytes that this process has had in memory; None where that cannot be told."""
+    try:
+        import resource
+    except ModuleNotFoundError:  # Windows
+        return None
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return most if sys.platform == "darwin" else 1024 * most
 
 
 def serve(connection: Connection, inherited: Connection | None, job: Job) -> None:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from anybound.cli.command import Command, Example
 from anybound.cli.deciding import add_deciding_options, deciding_arguments
+from anybound.cli.live import display
 from anybound.cli.output import Output, Record
 from anybound.cli.parser import Parser, positive_int, seconds
+from anybound.cli.progress import BenchProgress
 from anybound.cli.versions import versions
+from anybound.report.summary import benchmark_of
 
 if TYPE_CHECKING:
     from anybound.benching import Run
@@ -86,14 +90,37 @@ def _decided(run: Run, path: Path, output: Output) -> list[Record]:
     from anybound.io.records import RecordFile
     from anybound.runtime.signals import sigterm_interrupts
 
-    with RecordFile(path) as file, sigterm_interrupts():
+    with RecordFile(path) as file, sigterm_interrupts(), display(output) as shown:
         found = run.done(file)
         if found:
             output.note(f"{len(found)} of {len(run.instances)} instances are done already")
+        progress = _progress(run, found)
+        shown.show(progress.draw)
         for record in run.records(file):
             found[str(record["onnx"]), str(record["vnnlib"])] = record
-            output.note(_line(record, len(found), len(run.instances)))
+            progress.add(_benchmark(run, record), _name(record), record)
+            shown.note(_line(record, len(found), len(run.instances)))
     return [found[instance.name] for instance in run.instances]
+
+
+def _progress(run: Run, found: Mapping[tuple[str, str], Record]) -> BenchProgress:
+    """What is done, and what is left."""
+    left = [
+        (benchmark_of(i.onnx, run.folder.resolve().name), f"{i.onnx} {i.vnnlib}", run.limit(i))
+        for i in run.instances
+    ]
+    progress = BenchProgress(left, run.workers)
+    for record in found.values():
+        progress.add(_benchmark(run, record), _name(record), record, is_new=False)
+    return progress
+
+
+def _benchmark(run: Run, record: Record) -> str:
+    return benchmark_of(str(record["onnx"]), run.folder.resolve().name)
+
+
+def _name(record: Record) -> str:
+    return f"{record['onnx']} {record['vnnlib']}"
 
 
 def _line(record: Record, count: int, total: int) -> str:

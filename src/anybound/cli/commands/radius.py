@@ -11,8 +11,10 @@ from argparse import Namespace
 from anybound.cli.command import Command, Example
 from anybound.cli.deciding import add_deciding_options, deciding_arguments
 from anybound.cli.input_sets import add_ball_options, clip_of
+from anybound.cli.live import display
 from anybound.cli.output import Output, Record
 from anybound.cli.parser import Parser, number, seconds
+from anybound.cli.progress import bracket_so_far
 
 __all__ = ["COMMAND"]
 
@@ -72,7 +74,14 @@ def _run(options: Namespace, output: Output) -> int:
         started=started,
         memory=options.memory,
     )
-    finished = run_one(job, fresh(PRELOAD), lambda record: output.detail(_progress(record)))
+    with display(output, started) as shown:
+
+        def watch(known: Record) -> None:
+            if output.verbose:
+                shown.note(_progress(known))
+            shown.show(lambda passed: bracket_so_far(known, passed, options.timeout))
+
+        finished = run_one(job, fresh(PRELOAD), watch)
     finished.check()
     record = {**(finished.record or _NOTHING), "ended": finished.ending.name.lower()}
     from anybound.cli.views import radius_view

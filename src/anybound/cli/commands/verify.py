@@ -11,8 +11,10 @@ from argparse import Namespace
 
 from anybound.cli.command import Command, Example
 from anybound.cli.deciding import add_deciding_options, deciding_arguments
+from anybound.cli.live import display
 from anybound.cli.output import Output, Record
 from anybound.cli.parser import Parser, seconds
+from anybound.cli.progress import decision_so_far
 
 __all__ = ["COMMAND"]
 
@@ -79,7 +81,14 @@ def _decided(options: Namespace, started: float, output: Output) -> Record:
         started=started,
         memory=options.memory,
     )
-    finished = run_one(job, fresh(PRELOAD), lambda record: output.detail(_progress(record)))
+    with display(output, started) as shown:
+
+        def watch(known: Record) -> None:
+            if output.verbose:
+                shown.note(_progress(known))
+            shown.show(lambda seconds: decision_so_far(known, seconds, options.timeout))
+
+        finished = run_one(job, fresh(PRELOAD), watch)
     finished.check()
     return completed(finished)
 
