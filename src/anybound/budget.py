@@ -62,13 +62,23 @@ class Budget:
     def share(self, fraction: float) -> Budget:
         """A budget of this fraction of the seconds left, starting now; it is cancelled with this one."""
         seconds = None if self.seconds is None else max(0.0, self.left() * fraction)
-        origin = self.started if self._origin is None else self._origin
-        return replace(self, seconds=seconds, started=time.monotonic(), _origin=origin)
+        return self._from_now(seconds)
+
+    def within(self, seconds: float) -> Budget:
+        """At most so many seconds from now, and no more than are left; it is cancelled with this one."""
+        return self._from_now(min(seconds, max(0.0, self.left())))
 
     def progress(self, lower: float, open_count: int, closed: int) -> Progress:
         """A point of a search's trace, in seconds since the whole began; the watcher is told."""
-        origin = self.started if self._origin is None else self._origin
-        point = Progress(time.monotonic() - origin, lower, open_count, closed)
+        point = Progress(time.monotonic() - self._begun, lower, open_count, closed)
         if self.watch is not None:
             self.watch(point)
         return point
+
+    def _from_now(self, seconds: float | None) -> Budget:
+        return replace(self, seconds=seconds, started=time.monotonic(), _origin=self._begun)
+
+    @property
+    def _begun(self) -> float:
+        """When the whole began."""
+        return self.started if self._origin is None else self._origin

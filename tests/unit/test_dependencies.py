@@ -65,7 +65,13 @@ PLUGINS = {
     "bound/intermediates": {"strategy"},
     "search/branchings": set(),
     "search/attacks": set(),
-    "searches": {"compact", "errand", "portable"},  # the planner chooses among the others
+    "searches": {
+        "compact",
+        "errand",
+        "inputs",
+        "portable",
+        "turns",
+    },  # the planner chooses among the others
     "cli/commands": set(),
 }
 

@@ -11,14 +11,20 @@ import torch
 import anybound
 from anybound import Outcome, Verdict, verify
 from anybound.bound.decomposition import Decomposition
+from anybound.bound.interval import interval
 from anybound.bound.method import OneShot
 from anybound.bound.methods.crown import Crown
 from anybound.bound.methods.proximal import Proximal
 from anybound.bound.methods.slopes import Slopes
+from anybound.budget import Budget
 from anybound.deciding import chosen_search
-from anybound.decision import Search
+from anybound.decision import Search, SearchTask
 from anybound.errors import InvalidConfig
 from anybound.layers import Layers
+from anybound.model.activations import ReLU
+from anybound.model.affine import Dense
+from anybound.model.domains.box import Box
+from anybound.model.network import Edge, Network, Node
 from anybound.registry import RULES, SEARCHES
 from anybound.search.branchings.babsr import BaBSR
 from anybound.search.portable_search import paper_plans
@@ -28,6 +34,11 @@ from anybound.searches.auto import Auto
 from anybound.searches.compact import Compact
 from anybound.searches.paper import Row
 from anybound.searches.portable import Portable
+from anybound.searches.turns import Turns
+from anybound.spec.build import any_of, linear, unsafe
+from anybound.spec.input_sets import BoxSet
+from anybound.spec.problem import Objective, Problem
+from anybound.spec.problems import ClauseRows, SafetyProblem
 
 DATA = Path(anybound.__file__).parent / "data"
 NEEDS_SEARCH = "digits_dense_image2_5_eps0.08"  # holds, though no bounds of the root from WK say so
@@ -53,6 +64,8 @@ def decide(search: str | Search, name: str = NEEDS_SEARCH) -> Outcome:
         "auto",
         "auto(method=supergradient(iterations=50))",
         "compact(rule=babsr, batch=16)",
+        "turns",
+        "turns(inputs=inputs(symbols=64), neurons_begin=True)",
         "portable",
         "portable(method=proximal(iterations=30), rule=babsr, worst_first=True)",
         "portable(tightening=retighten(wk=False), rule=strong)",
@@ -72,7 +85,7 @@ def test_a_named_search_decides(text: str) -> None:
         outcome.plan["search"]
         .lower()
         .startswith(
-            "compact" if text == "auto" else text.partition("(")[0].replace("auto", "portable")
+            "turns" if text == "auto" else text.partition("(")[0].replace("auto", "portable")
         )
     )
 
@@ -124,7 +137,9 @@ def test_a_wrong_text_is_refused(text: str, message: str) -> None:
 def test_every_name_is_a_record() -> None:
     for name in SEARCHES.names():
         assert SEARCHES.parse(name) == SEARCHES.get(name)()
-    assert {"auto", "compact", "mip", "paper", "portable"} <= set(SEARCHES.names())
+    assert {"auto", "compact", "inputs", "mip", "paper", "portable", "turns"} <= set(
+        SEARCHES.names()
+    )
     assert RULES.names() == ["babsr", "filtered", "random", "strong"]
 
 
@@ -135,6 +150,66 @@ def test_a_method_that_iterates_drives_the_planned_search() -> None:
         assert chosen_search("auto", given) == Auto()
     assert chosen_search("compact", method) == Compact()
     assert chosen_search(None, method) is None
+
+
+ONE = Network(
+    (
+        Node((1,)),
+        Node((2,), (Edge(0, Dense.of(torch.tensor([[1.0], [-1.0]]))),), ReLU()),
+        Node((1,), (Edge(1, Dense.of(torch.tensor([[1.0, 1.0]]), torch.tensor([-0.5]))),)),
+    )
+)  # |x| − 1/2
+
+
+@pytest.mark.parametrize("search", ["auto", "inputs", "turns(neurons_begin=True)"])
+@pytest.mark.parametrize(("level", "verdict"), [(-0.501, "holds"), (-0.499, "violated")])
+def test_few_inputs_are_split(search: str, level: float, verdict: str) -> None:
+    """Of two input sets and several clauses."""
+    first, second = (
+        BoxSet(np.array([-1.0]), np.array([1.0])),
+        BoxSet(np.array([0.5]), np.array([2.0])),
+    )
+    above = linear(np.array([[-1.0]]), np.array([-5.0]))  # f >= 5
+    below = linear(np.array([[1.0]]), np.array([level]))  # f <= level
+    prop = unsafe(first, any_of(above, below)) | unsafe(second, any_of(above, below))
+    outcome = verify(ONE, prop, search=search, attacks=(), intermediate="interval", timeout=20)
+    assert outcome.verdict.value == verdict
+    if verdict == "holds":
+        assert min(clause.lower for clause in outcome.clauses) <= 1e-3
+    if search == "auto" and outcome.subproblems:
+        assert "turns" in outcome.plan["search"].lower()
+
+
+def test_neurons_are_split_where_many_inputs_vary() -> None:
+    task = _task(_box(200))
+    assert Auto().chosen(task) == Compact()
+    assert Auto().chosen(_task(_box(5))) == Turns(neurons_share=0.25)
+    assert Auto().chosen(_task(_box(50))) == Turns(neurons_begin=True)
+    constant = _box(200)
+    constant.upper[..., 5:] = constant.lower[..., 5:]
+    assert Auto().chosen(_task(constant)) == Turns(neurons_share=0.25)
+
+
+def _box(inputs: int) -> Box:
+    return Box(torch.zeros(1, 1, inputs), torch.ones(1, 1, inputs))
+
+
+def _task(box: Box) -> SearchTask:
+    size = box.lower.shape[-1]
+    network = Network((Node((size,)), Node((1,), (Edge(0, Dense.of(torch.ones(1, size))),))))
+    problem = Problem(network, box, Objective.rows(network, torch.ones(1, 1)))
+    bounds = interval(network, box)
+    safety = SafetyProblem(problem, (ClauseRows(0, slice(0, 1)),))
+    return SearchTask(
+        safety, bounds, safety.clauses, Budget(), 0, lambda points: None, lambda lower, count: None
+    )
+
+
+def test_a_search_that_gets_nowhere_yields_to_the_other() -> None:
+    """Without memory there is no splitting of the input, and neurons get all the time."""
+    outcome = decide("turns(inputs=inputs(memory=1), first=0.01, neurons_share=0.01)")
+    assert outcome.verdict is Verdict.HOLDS
+    assert outcome.plan["decided by splitting"] == "neurons"
 
 
 def test_the_paper_s_rows_have_plans() -> None:

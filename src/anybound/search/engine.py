@@ -31,7 +31,7 @@ class Ended(Enum):
     BUDGET = "the budget was spent"
     MEMORY = "the pool is as large as the memory allows"
     COUNT = "as many sub-problems were bounded as the plan allows"
-    STUCK = "sub-problems are left in which every neuron is split"
+    STUCK = "sub-problems are left that cannot be split further"
 
 
 @dataclass(frozen=True)

@@ -3,19 +3,29 @@
 | the problem | the search |
 | --- | --- |
 | activations with one bend (ReLU, leaky ReLU, …) over a box | neurons are split, on the compact engine |
+| the same, and few inputs vary | the input box is split, and neurons are, in turns |
 | anything else, or a bounding method of one's own choice | neurons are split at a point, on the portable engine |
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from anybound.bound.compact.network import supports
 from anybound.bound.method import Method
 from anybound.decision import Search, SearchReport, SearchTask
+from anybound.model.domains.box import Box
+from anybound.model.domains.domain import Domain
+from anybound.search.input_split import folded
 from anybound.searches.compact import Compact
+from anybound.searches.inputs import Inputs
 from anybound.searches.portable import Portable
+from anybound.searches.turns import Turns
+
+_SOME_INPUTS = 128  # of more, halving one at a time gets nowhere
+_FEW_INPUTS = 12  # up to so many the input is split first, and gets most of the time
+_LITTLE = 0.25
 
 
 @dataclass(frozen=True)
@@ -25,6 +35,7 @@ class Auto(Search):
     method: Method[Any] | None = None
     compact: Compact = field(default_factory=Compact)
     portable: Portable = field(default_factory=Portable)
+    inputs: Inputs = field(default_factory=Inputs)
 
     def __call__(self, task: SearchTask) -> SearchReport:
         return self.chosen(task)(task)
@@ -34,4 +45,19 @@ class Auto(Search):
         if self.method is not None:
             return Portable(self.method)
         problem = task.safety.problem
-        return self.portable if supports(problem.network, problem.domain) else self.compact
+        if supports(problem.network, problem.domain):
+            return self.portable
+        varying = _varying(problem.domain)
+        if varying > _SOME_INPUTS or folded.supports(problem.network, problem.domain):
+            return self.compact
+        turns = Turns(self.inputs, self.compact)
+        if varying <= _FEW_INPUTS:
+            return replace(turns, neurons_share=_LITTLE)
+        return replace(turns, neurons_begin=True)
+
+
+def _varying(domain: Domain) -> int:
+    """How many inputs of a box are no constants."""
+    if not isinstance(domain, Box):
+        raise TypeError(f"only a box has inputs to split, not a {type(domain).__name__}")
+    return int((domain.lower < domain.upper).sum())

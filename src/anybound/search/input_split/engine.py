@@ -10,32 +10,48 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from anybound.budget import Budget
 from anybound.outcome import Progress
 from anybound.search.engine import Ended
-from anybound.search.input_split.folded import Vector
-from anybound.search.input_split.splitter import Bounded, Boxes, InputSplitter
+from anybound.search.input_split.folded import Index, Vector
+from anybound.search.input_split.splitter import Bounded, Boxes, Flags, InputSplitter
 from anybound.search.input_split.tree import BoxTree
 from anybound.search.pool import Pool
 
 _WORK = 150_000_000  # multiplications in a round: some ten milliseconds, so that budgets are kept
 _CANDIDATES = 8  # points handed over at once
+_TELL_EVERY = 0.05  # seconds, at least, between reports
 
 # Told of input points `[N, inputs]` that look unsafe, the most unsafe first; returns whether one is a witness.
 Inspect = Callable[[Vector], bool]
+# Told of the clauses' rigorous lower bounds, and of the number of boxes so far.
+Advance = Callable[[Vector, int], None]
 
 
 @dataclass(frozen=True)
 class BoxPlan:
     """How a search is run; the planner chooses."""
 
+    symbols: int = 128  # ambiguous neurons that are told apart in a box
     batch: int = 256  # boxes at once, at most
-    memory: int = 2 << 30  # bytes of the stack and of the tree
+    memory: int = 2 << 30  # bytes of the stack, of the tree and of proofs that are kept
     subproblems: int | None = None  # stop after so many
+    keep_proofs: bool = False
+
+
+class Proofs(NamedTuple):
+    """P pairs of a node and a clause that is unreachable in its box, for the certificate.
+
+    Σ_r weight[p, r]·(a_r f(x) − b_r) is positive all over the box of `node[p]`; the weights are those of the problem's
+    rows in the order of the clauses, 0 outside clause `clause[p]`. What is proved of a node is proved of its leaves."""
+
+    node: Index
+    clause: Index
+    weight: Vector
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,45 +64,74 @@ class BoxResult:
     subproblems: int
     tree: BoxTree
     trace: Sequence[Progress]
+    proofs: Sequence[Proofs] = ()
 
 
 def search(
     splitter: InputSplitter, plan: BoxPlan, budget: Budget, inspect: Inspect | None = None
 ) -> BoxResult:
     """Prove that every clause is unreachable, or say how far it came."""
-    run = _Search(splitter, plan, budget, inspect)
-    ended = run.loop()
-    return run.result(ended)
+    run = BoxSearch(splitter, plan, inspect)
+    return run.result(run.run(budget))
 
 
-class _Search:
-    """The state of one search."""
+class BoxSearch:
+    """A search that can be interrupted and gone on with."""
 
     def __init__(
-        self, splitter: InputSplitter, plan: BoxPlan, budget: Budget, inspect: Inspect | None
+        self,
+        splitter: InputSplitter,
+        plan: BoxPlan,
+        inspect: Inspect | None = None,
+        advance: Advance | None = None,
     ) -> None:
-        self.splitter, self.plan, self.budget, self.inspect = splitter, plan, budget, inspect
+        self.splitter, self.plan = splitter, plan
+        self.inspect, self.advance = inspect, advance
         self.batch = int(np.clip(_WORK // max(1, splitter.cost), 1, plan.batch))
-        self.tree, self.trace = BoxTree(), list[Progress]()
+        self.tree, self.trace, self.proofs = BoxTree(), list[Progress](), list[Proofs]()
         self.subproblems, self.closed, self.stuck = 0, 0, 0
+        self.done = 0.0  # the share of the root's volume in which all is proved
         self.upper = np.inf
+        self.clock, self.told = Budget(), -np.inf
         root = splitter.root
         self.floor = np.full(root.is_open.shape[1], np.inf)  # the lowest bounds of leaves put away
         before = np.full(root.is_open.shape, -np.inf)
-        self.pool = Pool(self._columns(root, before, np.zeros(1, np.int64)))
-        self.pool.push(self._columns(root, before, np.zeros(1, np.int64)))
+        columns = self._columns(root, before, np.ones(1), np.zeros(1, np.int64))
+        self.pool = Pool(columns)
+        self.pool.push(columns)
 
-    def loop(self) -> Ended:
+    def run(self, budget: Budget) -> Ended:
+        """Go on until all is decided or a limit is reached."""
         while len(self.pool):
-            if self.budget.is_spent():
+            if budget.is_spent():
                 return Ended.BUDGET
-            if self.pool.bytes + self.tree.bytes > self.plan.memory:
+            if self.bytes > self.plan.memory:
                 return Ended.MEMORY
             if self.plan.subproblems is not None and self.subproblems >= self.plan.subproblems:
                 return Ended.COUNT
             if self._round():
                 return Ended.WITNESS
+            self._report(budget)
         return Ended.STUCK if self.stuck else Ended.PROVED
+
+    def result(self, ended: Ended) -> BoxResult:
+        """What is known, whenever it ended."""
+        return BoxResult(
+            ended, self.lower, self.upper, self.subproblems, self.tree, self.trace, self.proofs
+        )
+
+    @property
+    def lower(self) -> Vector:
+        """`[C]`: rigorous lower bounds over the root."""
+        if not len(self.pool):
+            return self.floor
+        return np.minimum(self.floor, self.pool.column("bound").min(0))  # type: ignore[no-any-return]  # as pushed
+
+    @property
+    def bytes(self) -> int:
+        """Of all that grows."""
+        kept = sum(array.nbytes for proofs in self.proofs for array in proofs)
+        return self.pool.bytes + self.tree.bytes + kept
 
     def _round(self) -> bool:
         """One batch; whether a witness was found."""
@@ -97,38 +142,49 @@ class _Search:
         # a box is never worse than the one it was cut from
         bound = np.where(boxes.is_open, np.fmax(bounded.bound, taken["bound"]), np.inf)
         is_open = boxes.is_open & ~(bound > 0)
+        self._keep(boxes.is_open & ~is_open, taken["node"], bounded)
         self._put_away(np.where(is_open, np.inf, bound))
         left = is_open.any(1)
         self.closed += int((~left).sum())
+        self.done += float(taken["share"][~left].sum())
         stays = left & (bounded.choice < 0)
         self.stuck += int(stays.sum())
         self._put_away(bound[stays])
         at = np.flatnonzero(left & ~stays)
-        self._split(boxes._replace(is_open=is_open).part(at), bounded, bound[at], taken["node"], at)
-        self._report()
+        self._split(boxes._replace(is_open=is_open), bounded, bound, taken, at)
         return self._is_witness(bounded)
 
-    def _split(self, boxes: Boxes, bounded: Bounded, bound: Vector, node: Any, at: Any) -> None:
-        """Both halves of every box onto the stack."""
+    def _split(
+        self, boxes: Boxes, bounded: Bounded, bound: Vector, taken: dict[str, Any], at: Index
+    ) -> None:
+        """Both halves of the boxes `at` onto the stack."""
         if len(at) == 0:
             return
-        row, chosen = np.arange(len(at)), bounded.choice[at]
+        boxes, row, chosen = boxes.part(at), np.arange(len(at)), bounded.choice[at]
         lower, upper = boxes.lower, boxes.upper
         cut = 0.5 * lower[row, chosen] + 0.5 * upper[row, chosen]
         twice = Boxes._make(np.repeat(column, 2, axis=0) for column in boxes)
         twice.upper[2 * row, chosen] = cut
         twice.lower[2 * row + 1, chosen] = cut
-        children = self.tree.add_children(node[at], chosen, cut)
-        self.pool.push(self._columns(twice, np.repeat(bound, 2, axis=0), children))
+        children = self.tree.add_children(taken["node"][at], chosen, cut)
+        share = np.repeat(0.5 * taken["share"][at], 2)
+        self.pool.push(self._columns(twice, np.repeat(bound[at], 2, axis=0), share, children))
 
     @staticmethod
-    def _columns(boxes: Boxes, bound: Vector, node: Any) -> dict[str, Any]:
-        return {**boxes._asdict(), "bound": bound, "node": node}
+    def _columns(boxes: Boxes, bound: Vector, share: Vector, node: Index) -> dict[str, Any]:
+        return {**boxes._asdict(), "bound": bound, "share": share, "node": node}
 
     def _put_away(self, bound: Vector) -> None:
         """Leaves that will not be looked at again."""
         if len(bound):
             self.floor = np.minimum(self.floor, bound.min(0))
+
+    def _keep(self, closed: Flags, node: Any, bounded: Bounded) -> None:
+        if self.plan.keep_proofs and closed.any():
+            box, clause = np.nonzero(closed)
+            first, column = self.splitter.folded.clause, np.arange(bounded.weight.shape[1])
+            own = (first[clause, None] <= column) & (column < first[clause + 1, None])
+            self.proofs.append(Proofs(node[box], clause, np.where(own, bounded.weight[box], 0.0)))
 
     def _is_witness(self, bounded: Bounded) -> bool:
         """Points that look unsafe, and more so than all before."""
@@ -139,13 +195,10 @@ class _Search:
         order = np.argsort(value, kind="stable")[:_CANDIDATES]
         return self.inspect(self.splitter.whole(bounded.point[order[value[order] <= 0]]))
 
-    def _report(self) -> None:
-        lower = self.pool.column("bound")
-        worst = float(lower.min()) if lower.size else float(self.floor.min())
-        self.trace.append(self.budget.progress(worst, len(self.pool), self.closed))
-
-    def result(self, ended: Ended) -> BoxResult:
-        lower = self.floor
-        if len(self.pool):
-            lower = np.minimum(lower, self.pool.column("bound").min(0))
-        return BoxResult(ended, lower, self.upper, self.subproblems, self.tree, self.trace)
+    def _report(self, budget: Budget) -> None:
+        if self.clock.elapsed() - self.told < _TELL_EVERY:
+            return
+        self.told, lower = self.clock.elapsed(), self.lower
+        self.trace.append(budget.progress(float(lower.min()), len(self.pool), self.closed))
+        if self.advance is not None:
+            self.advance(lower, self.subproblems)

@@ -33,7 +33,7 @@ def _example() -> tuple[object, ...]:
     )
     matrix = np.zeros((1, 1))
     boxes = (matrix, matrix, np.zeros((1, 1), np.bool_))
-    return net, _work_like(vector, index), 0, boxes, (matrix, index, matrix, vector)
+    return net, _work_like(vector, index), 0, boxes, (matrix, index, matrix, vector, matrix)
 
 
 def _work_like(vector: Vector, index: Index) -> Work:
@@ -47,12 +47,12 @@ def _work_like(vector: Vector, index: Index) -> Work:
 @kernel(*_example())
 def bound_boxes(net: Net, work: Work, stride: int, boxes: Any, out: Any) -> None:
     """`boxes` are lower `[N, D]`, upper `[N, D]`, open `[N, C]`; `out` bound `[N, C]`, input `[N]`, point `[N, D]`,
-    value `[N]`.
+    value `[N]`, weights of rows `[N, R]`.
 
     Clauses that are not open keep their bound. The point minimises the linear part of the worst clause's bound, and the
     value is the least margin of an open clause there."""
     lower, upper, is_open = boxes
-    bound, choice, point, value = out
+    bound, choice, point, value, weight = out
     n, w = addresses(net), addresses(work)
     nodes = len(net.first) - 1
     for b in range(len(lower)):
@@ -67,6 +67,8 @@ def bound_boxes(net: Net, work: Work, stride: int, boxes: Any, out: Any) -> None
                     if other > best:
                         best = other
                 bound[b, c] = best
+                for r in range(net.clause[c], net.clause[c + 1]):
+                    weight[b, r] = work.weight[r]
                 if not best > 0.0 and not best >= worst:
                     worst = best
                     choice[b] = _choose(n, w, lower[b], upper[b], width)

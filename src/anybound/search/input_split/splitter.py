@@ -43,12 +43,14 @@ class Bounded(NamedTuple):
 
     `bound` `[N, C]` is rigorous: the least value of the clause's best combination of rows; +∞ where the clause was not
     open. `choice` `[N]` is the input to split, −1 if none can be. `point` `[N, D]` is where the worst clause's bound is
-    attained to first order, `value` `[N]` the least margin of an open clause there, in plain float64."""
+    attained to first order, `value` `[N]` the least margin of an open clause there, in plain float64. `weight` `[N, R]`
+    are the weights of open clauses' rows."""
 
     bound: Vector
     choice: Index
     point: Vector
     value: Vector
+    weight: Vector
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,7 +95,7 @@ class InputSplitter:
 
     def bound(self, boxes: Boxes) -> Bounded:
         """Bounds of all boxes, in as many threads as there are."""
-        count, out = len(boxes.lower), _unknown(boxes)
+        count, out = len(boxes.lower), _unknown(boxes, self._rows)
         pieces = max(1, min(self.threads, count // _SHARE))
         ends = [count * piece // pieces for piece in range(pieces + 1)]
         parts = [slice(a, b) for a, b in itertools.pairwise(ends)]
@@ -130,6 +132,10 @@ class InputSplitter:
         bound_boxes(self.folded.net, work, self._stride, contiguous, tuple(out))
 
     @property
+    def _rows(self) -> int:
+        return int(self.folded.clause[-1])
+
+    @property
     def _stride(self) -> int:
         """Numbers in the longest row: centre, inputs, symbols, whole vectors."""
         own = min(self.symbols, sum(len(layer.bias) for layer in self.folded.hidden))
@@ -149,7 +155,7 @@ class InputSplitter:
     def _root_bounds(self, problem: Problem, bounds: Bounds) -> Bounds:
         """Bounds of the hidden layers by the zonotope of the root; those of constants stay as they are."""
         work = make_work(self.folded.net, self._stride)
-        self._bound_with(work, self.root, _unknown(self.root))
+        self._bound_with(work, self.root, _unknown(self.root, self._rows))
         layout = problem.network.layout
         lower, upper = bounds.lower.data.double().clone(), bounds.upper.data.double().clone()
         for k, layer in enumerate(self.folded.hidden, start=1):
@@ -161,12 +167,13 @@ class InputSplitter:
         return Bounds(bounds.lower.like(lower), bounds.upper.like(upper))
 
 
-def _unknown(boxes: Boxes) -> Bounded:
-    """Room for the bounds of boxes."""
+def _unknown(boxes: Boxes, rows: int) -> Bounded:
+    """Room for the bounds of boxes, by so many rows."""
     count = len(boxes.lower)
     return Bounded(
         np.full(boxes.is_open.shape, np.inf),
         np.empty(count, np.int64),
         np.zeros(boxes.lower.shape),
         np.empty(count),
+        np.zeros((count, rows)),
     )
