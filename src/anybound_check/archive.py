@@ -1,9 +1,11 @@
-"""The certificate file: what numpy calls an npz, with a `manifest.json` among its entries."""
+"""The certificate file: a zip of arrays as numpy writes them (format 1.0), and a `manifest.json`."""
 
 from __future__ import annotations
 
 import io
 import json
+import re
+import struct
 import zipfile
 import zlib
 from collections.abc import Mapping
@@ -15,9 +17,14 @@ from numpy.typing import NDArray
 from anybound_check.arithmetic import Array, Index, Unreadable
 
 _DAMAGED = (  # what zipfile, numpy and json say of damaged content
-    zipfile.BadZipFile, zlib.error, ValueError, NotImplementedError, RuntimeError, OSError, EOFError,
-    LookupError, TypeError, AttributeError, SyntaxError, OverflowError,
+    zipfile.BadZipFile, zlib.error, struct.error, ValueError, NotImplementedError, RuntimeError,
+    OSError, EOFError, LookupError, TypeError, OverflowError,
 )  # fmt: skip
+_HEADER = re.compile(
+    rb"\x93NUMPY\x01\x00..\{'descr': '(\|u1|<[fiu][248])', 'fortran_order': False, "
+    rb"'shape': \((\d{1,9}),( \d{1,9})?\), \} *\n",
+    re.DOTALL,
+)
 
 
 class Record(NamedTuple):
@@ -73,21 +80,30 @@ def read_archive(content: bytes, limit: int) -> Record:
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as file:
             entries = file.infolist()
-        if not {entry.compress_type for entry in entries} <= {0, 8}:
-            raise Unreadable("the certificate is neither stored nor deflated")
-        if sum(entry.file_size for entry in entries) > limit:  # more than that is never unpacked
-            raise Unreadable(f"the certificate unpacks to more than {limit} bytes")
-        if len({entry.filename.removesuffix(".npy") for entry in entries}) != len(entries):
+            if not {entry.compress_type for entry in entries} <= {0, 8}:
+                raise Unreadable("the certificate is neither stored nor deflated")
+            if sum(entry.file_size for entry in entries) > limit:  # more is never unpacked
+                raise Unreadable(f"the certificate unpacks to more than {limit} bytes")
+            unpacked = {entry.filename: file.read(entry) for entry in entries}
+        if len(unpacked) != len(entries):
             raise Unreadable("the certificate holds two entries of the same name")
-        with np.load(io.BytesIO(content), allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
-        text = arrays.pop("manifest.json")
+        text = unpacked.pop("manifest.json")
         manifest = json.loads(text, object_pairs_hook=_object, parse_constant=_refuse)
+        arrays = {name.removesuffix(".npy"): _array(data) for name, data in unpacked.items()}
     except _DAMAGED as error:
         raise Unreadable(f"the certificate is damaged: {str(error)[:80]}") from error
     if not isinstance(manifest, dict):
         raise Unreadable("the certificate's manifest is not an object")
     return Record(manifest, arrays)
+
+
+def _array(content: bytes) -> NDArray[Any]:
+    """As many numbers as there are bytes for; the header has to say so."""
+    header = _HEADER.match(content)
+    if header is None:
+        raise ValueError("an entry is no array of one or two axes")
+    shape = [int(header[2]), *([int(header[3])] if header[3] else [])]
+    return np.frombuffer(content, header[1].decode(), offset=header.end()).reshape(shape)
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -156,7 +156,9 @@ class Region:
         return region
 
     def improve(self, v: int, neuron: Index, sign: Array, which: Index, value: Array) -> None:
-        """sign times the neuron's x is at least `value`, in the boxes `which`."""
+        """sign times the neuron's x is at least `value`, in the boxes `which`; where that is
+        infinity, the box is empty already."""
+        value = np.where(value < np.inf, value, -np.inf)
         self.lower[v], self.upper[v] = self.lower[v].copy(), self.upper[v].copy()
         Splits(neuron, which, sign, sign * value).cut(self.lower[v], self.upper[v], neuron)
 

@@ -38,7 +38,8 @@ def check(network: str | Path, prop: str | Path, certificate: str | Path) -> Rep
     begun = time.perf_counter()
     semantics, reason, unreadable = "", "", False
     try:
-        model, spec, proof = (_content(Path(path)) for path in (network, prop, certificate))
+        model, spec = (_content(Path(path), unpack=True) for path in (network, prop))
+        proof = _content(Path(certificate))
         with np.errstate(all="ignore"):  # what is not finite is refused where it matters
             if proof.split(maxsplit=1)[:1] == [b"sat"]:
                 semantics = replay(model, spec, proof)
@@ -55,7 +56,8 @@ def _prove(model: bytes, spec: bytes, proof: bytes) -> str:
     """The semantics of a certificate that is valid."""
     manifest = read_archive(proof, 4 * (len(model) + len(spec) + len(proof)) + 2**20)
     fields = manifest.fields
-    if (fields.get("format"), fields.get("version")) != ("anybound certificate", 1):
+    version = fields.get("version")
+    if fields.get("format") != "anybound certificate" or type(version) is not int or version != 1:
         raise Unreadable("not a certificate of version 1")
     for key, content in (("network", model), ("property", spec)):
         if fields.get(key) != hashlib.sha256(content).hexdigest():
@@ -69,11 +71,11 @@ def _prove(model: bytes, spec: bytes, proof: bytes) -> str:
     return str(semantics)
 
 
-def _content(path: Path) -> bytes:
-    """A file's bytes, unpacked if they are gzip'd."""
+def _content(path: Path, unpack: bool = False) -> bytes:
+    """A file's bytes, unpacked if they are gzip'd and may be."""
     try:
         with path.open("rb") as plain, gzip.open(path) as packed:
-            is_packed = plain.peek(2)[:2] == b"\x1f\x8b"
+            is_packed = unpack and plain.peek(2)[:2] == b"\x1f\x8b"
             content = (packed if is_packed else plain).read(MAX_FILE + 1)
     except (OSError, EOFError, ValueError, zlib.error) as error:
         raise Unreadable(f"{path.name}: {error}") from error

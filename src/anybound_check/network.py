@@ -93,7 +93,7 @@ class Builder:
 
     def __init__(self, graph: onnx.GraphProto) -> None:
         self.values: dict[str, Value | Constant] = {}
-        self.real_only = False
+        self.real_only, self.elements = False, 0  # of all nodes
         for weight in graph.initializer:
             self._bind(weight.name, array_of(weight))
         inputs = [entry for entry in graph.input if entry.name not in self.values]
@@ -135,8 +135,9 @@ class Builder:
     ) -> Value:
         """A new node."""
         size = prod(shape)
-        if not 1 <= size <= MAX_ELEMENTS:
-            raise ValueError(f"a tensor of shape {shape}")
+        self.elements += size
+        if not 1 <= size <= self.elements <= MAX_ELEMENTS:
+            raise ValueError(f"a tensor of shape {shape}, or too many of them")
         column = None if bias is None else np.broadcast_to(bias, shape).reshape(size, 1).copy()
         maps = [(value.node, op) for value, op in edges]
         self.nodes.append(Node(size, maps, column, activation))

@@ -48,8 +48,10 @@ class Checker:
             for step in group.list("steps"):
                 self.improve(region, step)
             for number, proof in zip(numbers, proofs, strict=True):
+                if number not in left:
+                    raise Invalid(f"clause {number} is proved twice")
                 self._prove_clause(region.copy(), number, proof)
-            left -= set(numbers)
+                left.remove(number)
         if left:
             raise Invalid(f"clause {min(left)} is not proved")
 
@@ -76,6 +78,8 @@ class Checker:
         clause: there w.(A y - b) <= 0, so adding it makes nothing larger."""
         node = self.network.acts[step.integer("layer", len(self.network.acts))]
         sides = [step.indices(key, self.network.nodes[node].size) for key in ("lower", "upper")]
+        if any(len(np.unique(side)) < len(side) for side in sides):
+            raise Invalid("a neuron is to be bounded twice in a step")
         neuron, sign = np.concatenate(sides), np.repeat([1.0, -1.0], [len(side) for side in sides])
         columns, slopes = self._slopes(step, len(neuron))
         rows = 0 if clause is None else len(clause.offset)

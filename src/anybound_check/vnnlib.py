@@ -70,6 +70,8 @@ def read_property(content: bytes, inputs: int, outputs: int, outward: bool = Tru
 
 def _forms(text: str) -> list[Any]:
     """Nested lists of words: as JSON, with brackets, quotes and commas."""
+    if '"' in text or "\\" in text:  # which would mean something there
+        raise Unreadable("the property has a quote or a backslash")
     words = re.sub(r"[^\s()]+", r'"\g<0>"', re.sub(r";[^\n]*", "", text))
     lists = words.replace("(", "[").replace(")", "]")
     try:
@@ -110,6 +112,7 @@ class _Reader:
     def __init__(self, inputs: int, outputs: int, outward: bool) -> None:
         self.inputs = [f"X_{i}" for i in range(inputs)]
         self.outputs = {f"Y_{i}": i for i in range(outputs)}
+        self.numbers = 0  # in all half-spaces
         self.below, self.above = (
             (float_below, float_above) if outward else (float_above, float_below)
         )
@@ -131,6 +134,9 @@ class _Reader:
 
     def half_spaces(self, atoms: list[Atom]) -> Box:
         """A y <= b with b rounded, from left <= right."""
+        self.numbers += len(atoms) * len(self.outputs)
+        if self.numbers > MAX_NUMBERS:
+            raise Unreadable("the property has too many half-spaces")
         matrix, offset = np.zeros((len(atoms), len(self.outputs))), np.zeros(len(atoms))
         for i, pair in enumerate(atoms):
             if not self.outputs.keys() & set(pair):

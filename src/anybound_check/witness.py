@@ -33,7 +33,7 @@ def replay(model: bytes, spec: bytes, content: bytes) -> str:
     held = [name for name, l, u in found if any(_unsafe(c, l[:, 0], u[:, 0]) for c in inside)]
     if not held:
         raise Invalid(f"the output is not unsafe in {' nor in '.join(name for name, *_ in found)}")
-    return " and ".join(held)
+    return f"witness: {' and '.join(held)}"
 
 
 def _input(content: bytes, network: Network) -> Array:

@@ -101,7 +101,7 @@ def test_a_witness_is_replayed(tmp_path: Path, capsys: Capture) -> None:
     assert (record["verdict"], record["certified"]) == ("violated", True)
     files = [str(CONV), str(VIOLATED), str(path)]
     assert check(files) == 0
-    assert capsys.readouterr().out == "VALID (real and onnxruntime)\n"
+    assert capsys.readouterr().out == "VALID (witness: real and onnxruntime)\n"
     text = path.read_text()
     first = text.split("(X_0 ", 1)[1].split(")", 1)[0]
     for change, reason in (

@@ -181,7 +181,8 @@ class _Leaves:
         tree = self.result.tree
         order = preorder(tree.parent, tree.split, root)
         own = self.batch.take(self.leaf[order.leaf])
-        split = np.where(order.split < 0, -1, self.neuron[order.split])
+        split, inner = order.split.copy(), order.split >= 0
+        split[inner] = self.neuron[split[inner]]
         rows = member.rows.stop - member.rows.start
         free = own.sign == 0
         used = free.any(0)
