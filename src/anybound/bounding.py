@@ -13,81 +13,49 @@ training: q(ρ) is a valid bound whatever ρ is.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from anybound.bound.bounds import Bounds, LayerCount
+from anybound.bound.bounds import Bounds
 from anybound.bound.decomposition import Decomposition
 from anybound.bound.hull import Hull
 from anybound.bound.intermediates.auto import Auto
 from anybound.bound.intermediates.strategy import IntermediateStrategy
 from anybound.bound.interval import interval
-from anybound.bound.method import Method, Stopped, TracePoint, fitting
+from anybound.bound.method import Method, TracePoint, fitting
 from anybound.bound.methods.slopes import Slopes
 from anybound.bound.row_search import RowSearch, both_sides, joined, reason
+from anybound.bounds_result import BoundsResult, Trace
 from anybound.budget import Budget
 from anybound.errors import InvalidConfig, InvalidInput
-from anybound.layers import Layers
 from anybound.model.domains.box import Box
 from anybound.model.domains.domain import Domain
 from anybound.model.network import Network
 from anybound.registry import INTERMEDIATES, METHODS
+from anybound.spec.arrays import as_array
+from anybound.spec.domains import from_input_set
+from anybound.spec.input_sets import BallSet, BoxSet, InputSet
 from anybound.spec.problem import Problem
 
-DomainLike = Domain | tuple[ArrayLike | Tensor, ArrayLike | Tensor]
+__all__ = [
+    "BoundsResult",
+    "DomainLike",
+    "IntermediateLike",
+    "MethodLike",
+    "Trace",
+    "bounds",
+    "differentiable_bounds",
+]
+
+DomainLike = Domain | InputSet | tuple[ArrayLike | Tensor, ArrayLike | Tensor]
 MethodLike = str | Method[Any]
 IntermediateLike = str | IntermediateStrategy | Bounds
 
 _SLOPES, _AUTO = Slopes(), Auto()
-
-
-@dataclass(frozen=True, eq=False)
-class Trace:
-    """The method's own bounds over time, in the search's precision: `lower[i]`, `upper[i]` are
-    those after `seconds[i]`."""
-
-    seconds: tuple[float, ...]
-    iterations: tuple[int, ...]
-    lower: Tensor
-    upper: Tensor
-
-
-@dataclass(frozen=True, eq=False)
-class BoundsResult:
-    """Proved bounds `lower`, `upper` `[R]` (`[D, R]` for a batch of D input sets), in float64, and
-    what is needed to go on from them or to prove them again.
-
-    `rho` is the dual point behind them (rows for `lower` first, then those for `upper`): pass the
-    result as `warm` to continue. `intermediate` are the bounds of the hidden layers that were used;
-    `network` and `domain` are what they hold for."""
-
-    lower: Tensor
-    upper: Tensor
-    rho: Layers
-    intermediate: Bounds
-    ambiguous: tuple[LayerCount, ...]
-    method: Method[Any]
-    iterations: int
-    seconds: float
-    seconds_intermediate: float
-    stopped: Stopped
-    network: Network
-    domain: Domain
-    trace: Trace | None = None
-
-    def __repr__(self) -> str:
-        pairs = zip(self.lower.flatten().tolist(), self.upper.flatten().tolist(), strict=True)
-        shown = ", ".join(f"[{low:.4g}, {high:.4g}]" for low, high in pairs)
-        shown = shown if len(shown) < 400 else shown[:400] + " …"
-        return (
-            f"BoundsResult({self.lower.numel()} functions, {self.seconds:.2f} s, "
-            f"{self.iterations} iterations, {self.stopped.name.lower()}: {shown})"
-        )
 
 
 @torch.no_grad()
@@ -108,15 +76,28 @@ def bounds(  # noqa: PLR0913
     """Bound `rows @ ẑ` of the output, or of hidden layer `layer`'s pre-activation, over the input
     set.
 
-    `domain` is an input set, or a pair of arrays (lower, upper): a box. `rows` is `[R, outputs]` (or
-    `[R, *shape]`); by default every output is bounded. `method` is a record such as
+    `domain` is an input set, such as `anybound.ball(x, 0.1)`, or a pair of arrays (lower, upper): a box.
+    `rows` is `[R, outputs]` (or `[R, *shape]`); by default every output is bounded. `method` is a record such as
     `Proximal(iterations=400)` or its text, `"proximal(iterations=400)"`; `intermediate` a strategy, its
     text, or bounds computed before. `timeout` is in seconds; `iterations` limits those of the method.
     The call can be interrupted at any time and returns the best bounds so far. Continued from a `warm`
-    result, they are at least as good as what its ρ proves."""
+    result, they are at least as good as what its ρ proves.
+
+    >>> import anybound, torch
+    >>> model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.ReLU(), torch.nn.Linear(2, 1))
+    >>> for parameter in model.parameters():
+    ...     _ = torch.nn.init.ones_(parameter)
+    >>> net = anybound.from_torch(model, torch.zeros(1, 2))
+    >>> found = anybound.bounds(net, anybound.ball([[0.0, 0.0]], 0.25))  # 1 + 2 relu(x1 + x2 + 1)
+    >>> [round(float(x), 6) for x in (found.lower, found.upper)]
+    [2.0, 4.0]
+    >>> found = anybound.bounds(net, ([-1, -1], [1, 1]), rows=[[-1.0]], method=anybound.Crown())
+    >>> bool(found.lower <= -7), bool(found.upper >= -1)
+    (True, True)
+    """
     method = METHODS.parse(method) if isinstance(method, str) else method
     budget = _budget(timeout, iterations)
-    domain = _box(network, *domain) if isinstance(domain, tuple) else domain
+    domain = _domain(network, domain)
     target, region = _exact(_target(network, layer)), _region(network, domain)
     coefficients = None if rows is None else _rows(target, rows)
     if warm is not None and isinstance(intermediate, Auto):
@@ -208,10 +189,27 @@ def _region(network: Network, domain: Domain) -> Domain:
     return domain.to(torch.float64)
 
 
+def _domain(network: Network, given: DomainLike) -> Domain:
+    """The input set that was given in one way or another."""
+    if isinstance(given, tuple):
+        return _box(network, *given)
+    if not isinstance(given, BoxSet | BallSet):
+        return given
+    if given.size != network.input_size:
+        raise InvalidInput(
+            f"the input set has {given.size} inputs, the network {network.input_size} "
+            f"(of shape {tuple(network.input_shape)}); build the set from an input of the network"
+        )
+    return from_input_set(given, network.input_shape)
+
+
 def _box(network: Network, lower: ArrayLike | Tensor, upper: ArrayLike | Tensor) -> Box:
     """The box between two arrays of the input's shape, flat or not."""
-    corners = [_numbers(corner) for corner in (lower, upper)]
-    for name, corner in zip(("lower", "upper"), corners, strict=True):
+    names = ("lower", "upper")
+    corners = [
+        _numbers(c, f"the box's {n} border") for n, c in zip(names, (lower, upper), strict=True)
+    ]
+    for name, corner in zip(names, corners, strict=True):
         if corner.numel() != network.input_size:
             raise InvalidInput(
                 f"the box's {name} border has shape {tuple(corner.shape)}; expected "
@@ -223,7 +221,7 @@ def _box(network: Network, lower: ArrayLike | Tensor, upper: ArrayLike | Tensor)
 def _rows(network: Network, rows: ArrayLike | Tensor) -> Tensor:
     """`[R, *output_shape]`, float64."""
     shape, size = network.output_shape, network.output_size
-    given = _numbers(rows)
+    given = _numbers(rows, "rows")
     if given.ndim == 1 and size == given.numel() and len(shape) <= 1:
         given = given.unsqueeze(0)
     if given.ndim < 1 or given.shape[0] == 0 or given[0].numel() != size:
@@ -238,13 +236,10 @@ def _rows(network: Network, rows: ArrayLike | Tensor) -> Tensor:
     return given.reshape(-1, *shape)
 
 
-def _numbers(rows: ArrayLike | Tensor) -> Tensor:
+def _numbers(rows: ArrayLike | Tensor, what: str) -> Tensor:
     if isinstance(rows, Tensor):
         return rows.detach().to(torch.float64)
-    try:
-        return torch.tensor(np.asarray(rows, dtype=np.float64))
-    except (TypeError, ValueError):
-        raise InvalidInput("rows are not an array of numbers; expected [R, outputs]") from None
+    return torch.tensor(as_array(rows, what))
 
 
 def _inherited(

@@ -77,6 +77,12 @@ def verify(  # noqa: PLR0913  (the one call for everything; all but two argument
     `certificate` names a file to write the proof to, or the witness; with `certify` the independent
     checker is run on it and says whether the outcome is `certified`. `semantics` is "real", for the
     network as a function over the reals, or "float32", for its execution in float32 as well.
+
+    >>> import anybound
+    >>> net, prop = "digits_dense.onnx", "digits_dense_image0_eps0.05.vnnlib"
+    >>> outcome = anybound.verify(anybound.bundled(net), anybound.bundled(prop), timeout=60)
+    >>> outcome.verdict, min(clause.lower for clause in outcome.clauses) > 8
+    (<Verdict.HOLDS: 'holds'>, True)
     """
     begun = time.monotonic() if started is None else started
     budget = Budget(seconds=timeout, memory=memory, started=begun)

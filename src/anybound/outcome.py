@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
 import numpy as np
 from numpy.typing import NDArray
+
+from anybound.drawing.cards import card
+from anybound.drawing.charts import Axis, Series, chart
+from anybound.drawing.intervals import MOST_INTERVALS, intervals
+from anybound.drawing.markup import Html
 
 
 class Verdict(Enum):
@@ -72,3 +78,38 @@ class Outcome:
             f"Outcome({self.verdict.value}, worst margin >= {lower:.4g}, {self.subproblems} sub-problems, "
             f"{self.seconds:.2f} s)"
         )
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the verdict, what it took, the margins, and the bound over time."""
+        facts = {
+            "because": _because(self),
+            "certified": {True: "yes", False: "no", None: ""}[self.certified],
+            "sub-problems": f"{self.subproblems:,}",
+            "seconds": f"{self.seconds:.2f} ({self.cpu_seconds:.2f} CPU)",
+            "phases": ", ".join(f"{name} {spent:.2f} s" for name, spent in self.phases.items()),
+        }
+        shown = [(name, text) for name, text in facts.items() if text]
+        return card(f"Verdict: {self.verdict.value}", shown, _figures(self))
+
+
+def _because(outcome: Outcome) -> str:
+    if outcome.witness is not None:
+        return f"an input was found that meets clause {outcome.witness.clause}"
+    proved = sum(clause.lower > 0 for clause in outcome.clauses)
+    told = f"{proved} of {len(outcome.clauses)} clauses are proved unreachable"
+    return f"{told}; {outcome.reason}" if outcome.reason else told
+
+
+def _figures(outcome: Outcome) -> Iterator[Html]:
+    """The margins of the clauses, the smallest first, and the worst bound over time."""
+    worst = sorted(outcome.clauses, key=lambda clause: clause.lower)[:MOST_INTERVALS]
+    known = [c for c in worst if math.isfinite(c.lower) or math.isfinite(c.upper)]
+    if known:
+        pairs = [(c.clause, c.lower, c.upper) for c in known]
+        yield intervals("Smallest margin of every clause: proved to seen", pairs)
+    points = [(p.seconds, p.lower) for p in outcome.trace if math.isfinite(p.lower)]
+    if len(points) > 1:
+        time = Axis.around("seconds", [0.0, *(second for second, _ in points)])
+        bound = Axis.around("worst margin", [0.0, *(lower for _, lower in points)])
+        series = [Series("worst open clause", points, stairs=True)]
+        yield chart("Bound over time", time, bound, series, zero=True)

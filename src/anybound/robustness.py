@@ -32,6 +32,7 @@ from anybound.outcome import Verdict, Witness
 from anybound.registry import INTERMEDIATES
 from anybound.search.portfolio import QUICK
 from anybound.search.witness import OriginalModel, confirm
+from anybound.spec.arrays import as_array
 from anybound.spec.build import Norm, robust
 from anybound.threads import at_most
 
@@ -99,6 +100,14 @@ def radius(  # noqa: PLR0913  (all but three arguments are options)
 
     It ends when the bracket is narrower than `precision` times its upper end, or with the time.
     `clip` is the range of valid inputs; the other options are those of `anybound.verify`.
+
+    >>> import anybound
+    >>> net = anybound.bundled("digits_dense.onnx")
+    >>> box = anybound.read_vnnlib(anybound.bundled("digits_dense_image0_eps0.05.vnnlib")).clauses[0]
+    >>> image = (box.lower + box.upper) / 2
+    >>> found = anybound.radius(net, image, label=6, clip=(0, 1), precision=0.1)
+    >>> 0.05 < found.holds < found.violated_or_unknown < 0.3
+    True
     """
     if not 0 < precision < 1:
         raise InvalidConfig(f"precision is {precision}; expected a number between 0 and 1")
@@ -114,7 +123,7 @@ def radius(  # noqa: PLR0913  (all but three arguments are options)
     )
     with at_most(threads):
         original, net = opened(network)
-        ball = _Ball(net, np.asarray(center, dtype=np.float64).reshape(-1), label, norm, clip)
+        ball = _Ball(net, as_array(center, "center").reshape(-1), label, norm, clip)
         bracket = _Bracket(ball, original, settings, budget, watch)
         return bracket.run(chosen_search(search, chosen), precision)
 

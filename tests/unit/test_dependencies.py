@@ -18,6 +18,8 @@ SOURCE = Path(__file__).parents[2] / "src"
 MEMBERS = {
     "base": {
         "budget",
+        "bundle",
+        "drawing",
         "errors",
         "kernel_cache",
         "kernels",
@@ -31,11 +33,19 @@ MEMBERS = {
     "spec": {"spec"},
     "bound": {"bound"},
     "search": {"search"},
-    "verify": {"bounding", "certificate", "config", "decision", "searches", "threads"},
+    "verify": {
+        "bounding",
+        "bounds_result",
+        "certificate",
+        "config",
+        "decision",
+        "searches",
+        "threads",
+    },
     "io": {"io"},
     "report": {"report"},
     "runtime": {"runtime"},
-    "entry": {"benching", "certifying", "deciding", "examining", "robustness", "warm"},
+    "entry": {"attacking", "benching", "certifying", "deciding", "examining", "robustness", "warm"},
     "cli": {"cli"},
     "top": {"__init__", "__main__"},
 }

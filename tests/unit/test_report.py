@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 from anybound.cli.main import main
+from anybound.drawing.charts import Axis, Series, chart
+from anybound.drawing.markup import Html, tag
 from anybound.errors import InvalidInput
-from anybound.report.charts import Axis, Series, chart
 from anybound.report.command import command_of
 from anybound.report.exhibit import Exhibit, as_image
-from anybound.report.markup import Html, tag
 from anybound.report.page import Report, page
 from anybound.report.png import png
 from anybound.report.run import instances

@@ -24,7 +24,13 @@ __all__ = ["from_proto", "load", "read_onnx"]
 
 
 def load(path: str | Path, *, check: bool = True) -> Network:
-    """The network of an `.onnx` or `.onnx.gz` file, by default compared with onnxruntime."""
+    """The network of an `.onnx` or `.onnx.gz` file, by default compared with onnxruntime.
+
+    >>> import anybound
+    >>> net = anybound.load(anybound.bundled("digits_sigmoid.onnx"))
+    >>> net.input_shape, net.output_size, net.layout.total
+    ((1, 1, 8, 8), 10, 80)
+    """
     content, file = _opened(path)
     network = _read(file).network
     if check:

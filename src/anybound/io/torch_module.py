@@ -31,6 +31,11 @@ def from_torch(module: nn.Module, example_input: Tensor, *, check: bool = True) 
     `example_input` is one input, with a batch axis of length 1 if the module expects a batch.
     Training flags, gradient flags and devices are left as they are. ONNX keeps
     attributes, such as the slope of a leaky ReLU, in float32, whatever the module's dtype.
+
+    >>> import anybound, torch
+    >>> model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Linear(8, 2))
+    >>> anybound.from_torch(model, torch.zeros(1, 4))
+    Network([1, 4] → ReLU [8] → [1, 2]; 8 hidden neurons)
     """
     if not example_input.is_floating_point():
         raise InvalidInput(f"the example input is of {example_input.dtype}; expected real numbers")

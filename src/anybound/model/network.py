@@ -20,6 +20,8 @@ from anybound.layers import Layers, Layout
 from anybound.model.activations.activation import Activation
 from anybound.model.affine.map import AffineMap, Shape
 
+_SHOWN = 8  # layers in the text of a network
+
 
 @dataclass(frozen=True, eq=False)
 class Edge:
@@ -50,6 +52,15 @@ class Network:
             raise InvalidModel("a network needs at least an input node")
         for k, node in enumerate(self.nodes):
             _check(self.nodes, k, node)
+
+    def __repr__(self) -> str:
+        shapes = (node.shape for node in self.nodes[1:-1])
+        kinds = (type(node.activation).__name__ for node in self.nodes[1:-1])
+        layers = [f"{kind} {list(shape)}" for kind, shape in zip(kinds, shapes, strict=True)]
+        if len(layers) > _SHOWN:
+            layers[_SHOWN // 2 : -(_SHOWN // 2)] = [f"{len(layers) - _SHOWN} more"]
+        parts = [f"{list(self.input_shape)}", *layers, f"{list(self.output_shape)}"]
+        return f"Network({' → '.join(parts)}; {self.layout.total:,} hidden neurons)"
 
     @property
     def n(self) -> int:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
-from anybound.report.charts import Axis, Series, chart
+from anybound.drawing.charts import Axis, Series, chart
+from anybound.drawing.markup import Html, joined, tag
 from anybound.report.command import command_of
 from anybound.report.exhibit import Exhibit
-from anybound.report.markup import Html, joined, tag
 from anybound.report.run import Instance, Point
 
 __all__ = ["certificate_state", "detail", "number"]

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from anybound.report.charts import Axis, Series, chart
-from anybound.report.markup import Html, joined, tag
+from anybound.drawing.charts import Axis, Series, chart
+from anybound.drawing.markup import Html, joined, tag
 from anybound.report.png import data_address
 
 __all__ = ["Exhibit", "as_image"]

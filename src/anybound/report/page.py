@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from importlib.resources import files
 
-from anybound.report.charts import Axis, Series, chart
+from anybound.drawing.charts import Axis, Series, chart
+from anybound.drawing.markup import Html, joined, tag
 from anybound.report.details import certificate_state, detail, number
 from anybound.report.exhibit import Exhibit
-from anybound.report.markup import Html, joined, tag
 from anybound.report.run import VERDICTS, Instance
 
 __all__ = ["Report", "page"]

@@ -56,6 +56,13 @@ class AttackResult:
     seconds: float
     tries: int
 
+    def __repr__(self) -> str:
+        clause = None if self.witness is None else self.witness.clause
+        found = "nothing found" if clause is None else f"a witness of clause {clause}"
+        closest = float(self.upper.min())
+        cost = f"{self.tries:,} points, {self.seconds:.2f} s"
+        return f"AttackResult({found}, smallest margin {closest:.4g}, {cost})"
+
 
 def find_witness(
     prop: Property,

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from anybound.errors import InvalidInput, InvalidProperty, UnsupportedProperty
+from anybound.spec.arrays import as_array
 from anybound.spec.input_sets import BallSet, BoxSet, InputSet, as_point
 from anybound.spec.property import MAX_CLAUSES, Clause, HalfSpaces, Property
 from anybound.spec.rounding import FloatArray, add_down, add_up
@@ -27,6 +28,7 @@ __all__ = [
     "Sized",
     "all_of",
     "any_of",
+    "ball",
     "linear",
     "neighbourhood",
     "robust",
@@ -53,19 +55,40 @@ class Condition:
 
 
 def linear(matrix: npt.ArrayLike, offset: npt.ArrayLike, *, strict: bool = False) -> Condition:
-    """The outputs with matrix @ y <= offset in every row (< where `strict`)."""
+    """The outputs y with matrix @ y <= offset in every row (< where `strict`).
+
+    >>> import anybound
+    >>> first_is_smallest = anybound.linear([[1, -1, 0], [1, 0, -1]], [0, 0])
+    >>> prop = anybound.unsafe(anybound.ball([0.5, 0.5], 0.1), first_is_smallest)
+    >>> prop.violated_by([0.5, 0.5], [0.0, 1.0, 2.0])
+    True
+    """
     rows = np.array(matrix, dtype=np.float64, ndmin=2)
     signs = (strict,) * rows.shape[0]
     return Condition((HalfSpaces(rows, np.asarray(offset, dtype=np.float64), strict=signs),))
 
 
 def any_of(*conditions: Condition) -> Condition:
-    """The outputs for which at least one of the conditions holds."""
+    """The outputs for which at least one of the conditions holds.
+
+    >>> import anybound
+    >>> negative, large = anybound.linear([[1.0]], [0.0]), anybound.linear([[-1.0]], [-10.0])
+    >>> outside = anybound.unsafe(anybound.ball([0.0], 1.0), anybound.any_of(negative, large))
+    >>> [outside.violated_by([0.0], [y]) for y in (-1.0, 5.0, 11.0)]
+    [True, False, True]
+    """
     return Condition(tuple(a for condition in conditions for a in condition.alternatives))
 
 
 def all_of(*conditions: Condition) -> Condition:
-    """The outputs for which all of the conditions hold: the product of their alternatives."""
+    """The outputs for which all of the conditions hold: the product of their alternatives.
+
+    >>> import anybound
+    >>> negative, first = anybound.linear([[1, 0]], [0]), anybound.linear([[1, -1]], [0])
+    >>> both = anybound.unsafe(anybound.ball([0.0], 1.0), anybound.all_of(negative, first))
+    >>> both.violated_by([0.0], [-1.0, 0.5]), both.violated_by([0.0], [-1.0, -2.0])
+    (True, False)
+    """
     count = math.prod(len(condition.alternatives) for condition in conditions)
     if count > MAX_CLAUSES:
         raise UnsupportedProperty(f"all_of: {count} clauses; the limit is {MAX_CLAUSES}")
@@ -75,7 +98,13 @@ def all_of(*conditions: Condition) -> Condition:
 
 
 def unsafe(input_set: InputSet, condition: Condition, name: str = "") -> Property:
-    """The property violated by an input of the set whose output meets the condition."""
+    """The property violated by an input of the set whose output meets the condition.
+
+    >>> import anybound
+    >>> prop = anybound.unsafe(anybound.BoxSet([0, 0], [1, 1]), anybound.linear([[1, -1]], [0]))
+    >>> prop.violated_by([0.5, 1.0], [3.0, 4.0]), prop.violated_by([0.5, 1.1], [3.0, 4.0])
+    (True, False)
+    """
     return Property(tuple(Clause(input_set, outputs) for outputs in condition.alternatives), name)
 
 
@@ -89,8 +118,14 @@ def robust(
 ) -> Property:
     """Output `label` stays above all others on the ball of radius `epsilon` around x.
 
-    Unsafe is y_label - y_j <= 0 for some j != label: one clause per other output. `clip` is the
-    range of valid inputs, numbers or arrays. The borders of the set are the exact x +- epsilon.
+    Unsafe is y_label - y_j <= 0 for some j != label: one clause per other output. `network` is one, or
+    its numbers of inputs and outputs. `clip` is the range of valid inputs, numbers or arrays. The
+    borders of the set are the exact x +- epsilon.
+
+    >>> import anybound
+    >>> prop = anybound.robust((2, 3), [0.5, 0.5], label=1, epsilon=0.1)
+    >>> len(prop.clauses), prop.violated_by([0.5, 0.6], [1.5, 1.0, 0.0])
+    (2, True)
     """
     n_in, n_out = (
         network if isinstance(network, tuple) else (network.input_size, network.output_size)
@@ -103,6 +138,26 @@ def robust(
         raise InvalidProperty("robust: the network has one output only; expected at least two")
     condition = any_of(*(linear(_difference(n_out, label, j), [0.0]) for j in others))
     return unsafe(input_set, condition, f"robust(label={label}, epsilon={epsilon}, norm={norm})")
+
+
+def ball(
+    x: npt.ArrayLike,
+    epsilon: float,
+    norm: Norm = "inf",
+    clip: tuple[npt.ArrayLike, npt.ArrayLike] | None = None,
+) -> InputSet:
+    """All inputs that are at most `epsilon` away from x, in the norm "inf", "2" or "1".
+
+    `clip` is the range of valid inputs, which cuts the ball: two numbers, or two arrays like x.
+
+    >>> import anybound
+    >>> anybound.ball([0.5, 1.0], 0.1, clip=(0, 1))
+    BoxSet(2 inputs, widths 0.1 to 0.2)
+    >>> anybound.ball([0.5, 1.0], 0.1, norm="2")
+    BallSet(2 inputs, l2 radius 0.1)
+    """
+    center = as_array(x, "x")
+    return neighbourhood(center, center.size, epsilon, norm, clip)
 
 
 def neighbourhood(
@@ -170,5 +225,5 @@ def _difference(n_out: int, label: int, other: int) -> FloatArray:
 
 def _spread(value: npt.ArrayLike, size: int) -> FloatArray:
     """A number, or an array of any shape, as [size]."""
-    array = np.asarray(value, dtype=np.float64)
+    array = as_array(value, "clip")
     return np.full(size, float(array)) if array.ndim == 0 else as_point(array, size, "clip")

@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from anybound.errors import InvalidInput, InvalidProperty
+from anybound.spec.arrays import as_array
 from anybound.spec.rounding import FloatArray, add_down, add_up
 
 __all__ = ["BallSet", "BoxSet", "InputSet", "as_point"]
@@ -52,6 +53,10 @@ class BoxSet:
     def size(self) -> int:
         """The number of inputs, n_in."""
         return self.lower.size
+
+    def __repr__(self) -> str:
+        widths = self.upper - self.lower
+        return f"BoxSet({self.size} inputs, widths {widths.min():.6g} to {widths.max():.6g})"
 
     @property
     def inner_lower(self) -> FloatArray:
@@ -119,6 +124,10 @@ class BallSet:
         """The number of inputs, n_in."""
         return self.center.size
 
+    def __repr__(self) -> str:
+        cut = "" if self.clip is None else ", clipped"
+        return f"BallSet({self.size} inputs, l{self.norm} radius {self.radius:.6g}{cut})"
+
     @property
     def lower(self) -> FloatArray:
         """The lower border of a box around the set, rounded down."""
@@ -179,12 +188,10 @@ InputSet = BoxSet | BallSet
 
 def as_point(value: npt.ArrayLike, size: int, what: str) -> FloatArray:
     """Flatten a point to float64 [size], refusing other sizes and types float64 cannot hold."""
-    array = np.asarray(value)
-    if not np.can_cast(array.dtype, np.float64):
-        raise InvalidInput(f"{what}: type {array.dtype}; expected float64 or narrower")
+    array = as_array(value, what)
     if array.size != size:
         raise InvalidInput(f"{what}: shape {array.shape} has {array.size} values; expected {size}")
-    return array.astype(np.float64).reshape(-1)
+    return array.reshape(-1)
 
 
 def _number_point(value: npt.ArrayLike, size: int) -> FloatArray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from argparse import Namespace
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,6 @@ from anybound.errors import InvalidConfig
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from anybound.budget import Budget
     from anybound.search.witness import AttackResult
 
 __all__ = ["COMMAND"]
@@ -37,28 +37,12 @@ def _run(options: Namespace, output: Output) -> int:
     seed = int(options.seed)
     if seed != options.seed or not 0 <= seed < 2**63:
         raise InvalidConfig(f"--seed is {options.seed:g}; expected a whole number >= 0")
-    from anybound.budget import Budget
+    started = time.monotonic()
+    from anybound.attacking import attack
 
-    budget = Budget(options.timeout)
-    result = _attack(options.network, options.property, budget, seed)
-    output.result(_record(result, budget.elapsed()), lambda: _view(result))
+    result = attack(options.network, options.property, timeout=options.timeout, seed=seed)
+    output.result(_record(result, time.monotonic() - started), lambda: _view(result))
     return 0
-
-
-def _attack(network: str, prop: str, budget: Budget, seed: int) -> AttackResult:
-    import torch
-
-    from anybound.io.onnx_reader import read_onnx
-    from anybound.io.replay import Replay
-    from anybound.io.vnnlib import read_vnnlib
-    from anybound.search.portfolio import THOROUGH
-    from anybound.search.witness import find_witness
-    from anybound.spec.problems import problems
-
-    unsafe = read_vnnlib(prop)
-    safety = list(problems(read_onnx(network).network, unsafe))
-    generator = torch.Generator().manual_seed(seed)
-    return find_witness(unsafe, safety, Replay.of(network), THOROUGH, budget, generator)
 
 
 def _record(result: AttackResult, elapsed: float) -> Record:

@@ -11,7 +11,13 @@ __all__ = ["parse_vnnlib", "read_vnnlib"]
 
 
 def read_vnnlib(path: str | Path) -> Property:
-    """The property in a VNN-LIB 1.0 file, plain or gzip'd."""
+    """The property in a VNN-LIB 1.0 file, plain or gzip'd.
+
+    >>> import anybound
+    >>> prop = anybound.read_vnnlib(anybound.bundled("digits_dense_image0_eps0.05.vnnlib"))
+    >>> prop.input_size, prop.output_size, len(prop.clauses)
+    (64, 10, 9)
+    """
     content = read_bytes(path)
     try:
         text = content.decode("utf-8-sig")

@@ -10,9 +10,9 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from anybound.report.markup import Html, joined, tag
+from anybound.drawing.markup import Html, joined, tag
 
-__all__ = ["Axis", "Series", "chart"]
+__all__ = ["Axis", "Series", "chart", "shown"]
 
 _WIDTH, _HEIGHT = 460, 260
 _LEFT, _RIGHT, _TOP, _BOTTOM = 58, 14, 12, 42
