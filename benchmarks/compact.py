@@ -18,8 +18,8 @@ import numpy as np
 import torch
 
 from anybound.bound.compact.jit import kernel
-from anybound.bound.compact.kernels import make_work, product
-from anybound.bound.compact.machine import WIDTH, addresses
+from anybound.bound.compact.kernels import Work, make_work, product
+from anybound.bound.compact.machine import STEP, WIDTH, addresses
 from anybound.bound.compact.network import CompactNetwork, example_sweep
 from anybound.bound.compact.objective import CompactObjective
 from anybound.bound.compact.problems import Children, Parents
@@ -38,15 +38,22 @@ PROBLEMS = 4 * WIDTH
 EXAMPLES = {"base": ("4631",), "wide": ("4720",), "deep": ("5168",)}
 
 
-@kernel(example_sweep(), make_work(1, 1, 1), 1)
-def _products(net: Any, work: Any, repeat: Any) -> None:
-    """The sparse products of an adjoint and a forward sweep of one full chunk, and nothing else."""
+@kernel(example_sweep(), make_work(1, 1, 1), 1, 1)
+def _products(net: Any, work: Any, repeat: Any, width: Any) -> None:
+    """The sparse products of an adjoint and a forward sweep of chunks, and nothing else."""
     net_, work_ = addresses(net), addresses(work)
     for _ in range(repeat):
         for g in range(len(net.adjoint.rows)):
-            product(net_.adjoint, work_, g, WIDTH)
+            product(net_.adjoint, work_, g, width)
         for g in range(len(net.forward.rows)):
-            product(net_.forward, work_, g, WIDTH)
+            product(net_.forward, work_, g, width)
+
+
+def products(net: CompactNetwork, work: Work, problems: int, iterations: int = 1) -> None:
+    """The products of iterations on so many problems, in chunks as `solve` makes them."""
+    chunks = -(-problems // WIDTH)
+    width = min(WIDTH, -(-problems // chunks // STEP) * STEP)
+    _products(net.sweep, work, iterations * chunks, width)
 
 
 def least(action: Callable[[], object], runs: int = 25) -> float:
@@ -98,7 +105,7 @@ def sweeps(net: CompactNetwork, objective: CompactObjective) -> str:
         steps, keep = Climb(steps=count), (count > 1, count > 1, False)
         return micro(lambda: solve(net, objective, parents, children, steps, keep=keep, work=work))
 
-    floor = micro(lambda: _products(net.sweep, work, PROBLEMS // WIDTH))
+    floor = micro(lambda: products(net, work, PROBLEMS))
     one, two, four = climb(1), climb(2), climb(4)
     exact = micro(lambda: rigorous(net, objective, parents, children, parents.slope))
     iteration = (four - two) / 2

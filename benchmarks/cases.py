@@ -1,0 +1,77 @@
+"""Networks with a property each, by name: the corpus's convolutional ones and the bundled ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from anybound.bound.bounds import Bounds
+from anybound.bound.choice import tight_intermediate
+from anybound.bound.decomposition import Decomposition
+from anybound.bundle import bundled
+from anybound.io.onnx_reader import read_onnx
+from anybound.io.vnnlib import read_vnnlib
+from anybound.spec.problem import Problem
+from anybound.spec.problems import problems
+from corpus import root
+
+EXAMPLES = {"base": "4631", "wide": "4720", "deep": "5168"}  # oval21's images
+BUNDLED = {
+    "digits_conv": "digits_conv_image11_eps0.15",
+    "digits_dense": "digits_dense_image4_eps0.1",
+    "digits_residual": "digits_residual_image5_eps0.06",
+    "digits_sigmoid": "digits_sigmoid_image8_eps0.055",
+}
+
+
+@dataclass(frozen=True)
+class Case:
+    """A network's file and a property's."""
+
+    name: str
+    onnx: Path
+    vnnlib: Path
+
+    @staticmethod
+    def named(name: str, image: str = "") -> Case:
+        """`base`, `wide` and `deep` are the corpus's, with any of oval21's images; others are bundled."""
+        if name in BUNDLED:
+            return Case(name, bundled(f"{name}.onnx"), bundled(f"{BUNDLED[name]}.vnnlib"))
+        if name not in EXAMPLES:
+            raise SystemExit(f"no network {name!r}; there are {', '.join((*EXAMPLES, *BUNDLED))}")
+        folder = root() / "dev" / "oval21"
+        (path,) = (folder / "vnnlib").glob(f"cifar_{name}_kw-img{image or EXAMPLES[name]}-*")
+        return Case(name, folder / "onnx" / f"cifar_{name}_kw.onnx", path)
+
+    def problem(self) -> Problem:
+        """The rows of all clauses over the (first) input set, in float64."""
+        network = read_onnx(self.onnx).network
+        return next(iter(problems(network, read_vnnlib(self.vnnlib)))).problem
+
+
+def default_names() -> Sequence[str]:
+    """The corpus's networks where they are at hand, else the bundled ones."""
+    try:
+        root()
+    except SystemExit:
+        return tuple(BUNDLED)
+    return tuple(EXAMPLES)
+
+
+def bounds_of(problem: Problem) -> Bounds:
+    """Intermediate bounds as the planner has them."""
+    with torch.inference_mode():
+        return tight_intermediate(problem.network, problem.domain).bounds(
+            problem.network, problem.domain
+        )
+
+
+def batch_of(problem: Problem, bounds: Bounds, count: int) -> Decomposition:
+    """One row over so many sub-problems with bounds of their own, in float32, as a search has them."""
+    one = problem.select(torch.zeros(1, dtype=torch.long)).to(torch.float32)
+    shared = bounds.to(torch.float32)
+    own = (side.like(side.data.repeat(count, 1, 1)) for side in (shared.lower, shared.upper))
+    return Decomposition.between(one, Bounds(*own))
