@@ -138,14 +138,14 @@ class Checker:
             splits = Splits(split[node], owner, sign.astype(float), at[node], own)
             region = root
             if len(renew) or (split >= self.neurons).any():
-                region = self._renewed(root.divided(len(paths), splits), renew)
+                region = self.renewed(root.divided(len(paths), splits), renew)
             w = np.ones((len(paths), 1)) if weights is None else weights[leaf + which]
             problems = self.goal(region, clause, w, which)._replace(splits=splits)
             lower = region.bound(problems._replace(columns=columns, slopes=slopes(leaf + which)))
             yield np.where(region.empty, np.inf, lower)
             leaf, used = leaf + len(paths), used + len(node)
 
-    def _renewed(self, region: Region, layers: Index) -> Region:
+    def renewed(self, region: Region, layers: Index) -> Region:
         """Bounds of these activations' inputs where they may be positive and negative."""
         for node in (self.network.acts[layer] for layer in layers):
             place = np.argwhere((region.lower[node] < 0) & (region.upper[node] > 0))

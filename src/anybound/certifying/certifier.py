@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
+
 from anybound.bound.compact.network import supports
 from anybound.budget import Budget
 from anybound.certificate import Certificate, ClauseProof, Group
 from anybound.certifying.input_set import InputSet
 from anybound.certifying.intermediate import bound_layers
-from anybound.certifying.neurons import NeuronPlan, NeuronProofs
+from anybound.certifying.turns import in_turns
 from anybound.errors import UnsupportedModel
 from anybound.io.files import read_bytes
 from anybound.io.onnx_reader import load
@@ -37,7 +39,10 @@ class Certifier:
 
     def certificate(self, budget: Budget | None = None) -> Certificate | None:
         """A proof of the whole property; None if some of it was not proved in time."""
-        budget = budget or Budget()
+        with np.errstate(all="ignore"):  # as in the checker: it refuses what is not finite
+            return self._certificate(budget or Budget())
+
+    def _certificate(self, budget: Budget) -> Certificate | None:
         groups = []
         todo = list(problems(self.network, self.property))
         for index, safety in enumerate(todo):
@@ -51,6 +56,6 @@ class Certifier:
         return Certificate(self.model, self.spec, groups, self.semantics)
 
     def _proofs(self, task: InputSet, budget: Budget) -> dict[int, ClauseProof]:
-        if not supports(task.network, task.box):
-            return NeuronProofs(task, NeuronPlan(), budget).prove(task.safety.clauses)
-        return {}
+        if supports(task.network, task.box):
+            return {}
+        return in_turns(task, budget)

@@ -1,0 +1,91 @@
+"""Certificates of properties that need a search: the checker is the judge, and a grid the oracle."""
+
+import itertools
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from numpy.typing import NDArray
+from onnx import TensorProto, helper, numpy_helper
+
+from anybound.budget import Budget
+from anybound.certificate import Certificate, Group
+from anybound.certifying import Certifier
+from anybound.certifying.boxes import BoxBounder, BoxProof
+from anybound.certifying.input_set import InputSet
+from anybound.spec.problems import problems
+from anybound_check import check
+
+
+@dataclass(frozen=True)
+class Files:
+    """A network of two inputs and one output, and how far above its least value it is to stay."""
+
+    network: Path
+    weights: list[NDArray[np.float32]]
+    activation: str
+
+    @classmethod
+    def random(cls, folder: Path, activation: str, seed: int, width: int = 12) -> "Files":
+        rng = np.random.default_rng(seed)
+        sizes = [2, width, width, 1]
+        pairs = list(itertools.pairwise(sizes))
+        weights = [rng.normal(size=pair).astype(np.float32) for pair in pairs]
+        nodes, name = list[onnx.NodeProto](), "x"
+        for k in range(3):
+            nodes.append(helper.make_node("MatMul", [name, f"w{k}"], [f"a{k}"]))
+            if k < 2:
+                nodes.append(helper.make_node(activation, [f"a{k}"], [f"z{k}"]))
+            name = f"z{k}"
+        graph = helper.make_graph(
+            nodes,
+            "g",
+            [helper.make_tensor_value_info("x", TensorProto.FLOAT, (1, 2))],
+            [helper.make_tensor_value_info("a2", TensorProto.FLOAT, (1, 1))],
+            [numpy_helper.from_array(w, f"w{k}") for k, w in enumerate(weights)],
+        )
+        path = folder / "net.onnx"
+        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)]), path)
+        return cls(path, weights, activation)
+
+    @property
+    def least(self) -> float:
+        """Over a grid of the box [-1, 1]²."""
+        axis = np.linspace(-1, 1, 201)
+        x = np.stack(np.meshgrid(axis, axis), -1).reshape(-1, 2)
+        bend = {"Relu": lambda a: np.maximum(a, 0), "Tanh": np.tanh}[self.activation]
+        first, second, last = self.weights
+        return float((bend(bend(x @ first) @ second) @ last).min())
+
+    def stays_above(self, level: float) -> Path:
+        """The property that the output is above a level, in the box."""
+        path = self.network.with_name("prop.vnnlib")
+        path.write_text(
+            "(declare-const X_0 Real)\n(declare-const X_1 Real)\n(declare-const Y_0 Real)\n"
+            + "".join(f"(assert (>= X_{i} -1))\n(assert (<= X_{i} 1))\n" for i in range(2))
+            + f"(assert (<= Y_0 {level:.6f}))\n"
+        )
+        return path
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_splits_of_the_input_make_a_certificate(tmp_path: Path, seed: int) -> None:
+    files = Files.random(tmp_path, "Relu", seed)
+    prop = files.stays_above(files.least - 0.05 * abs(files.least) - 0.05)
+    certifier = Certifier(files.network, prop)
+    (safety,) = problems(certifier.network, certifier.property)
+    task = InputSet(certifier.network, certifier.property, certifier.checker, safety)
+    proof = BoxProof(BoxBounder.of(task, safety.clauses[0])).run(Budget())
+    assert proof is not None
+    assert (proof.split >= certifier.checker.neurons).any()
+    path = tmp_path / "proof.abc"
+    Certificate(certifier.model, certifier.spec, [Group([], [proof])]).write(path)
+    assert check(files.network, prop, path).valid
+
+
+def test_what_does_not_hold_gets_no_certificate(tmp_path: Path) -> None:
+    files = Files.random(tmp_path, "Relu", 0)
+    prop = files.stays_above(files.least + 0.01)
+    assert Certifier(files.network, prop).certificate(Budget(1.0)) is None
