@@ -137,7 +137,7 @@ class Certificate:
         packed = _zipped(entries, zipfile.ZIP_DEFLATED)
         # The checker refuses what unpacks to many times its size; so rarely, do not pack.
         limit = 4 * (len(packed) + len(self.network) + len(self.property)) + _MARGIN
-        if sum(map(len, entries.values())) > limit:
+        if sum(map(len, entries.values())) > limit or len(text) > limit // 4:
             return _zipped(entries, zipfile.ZIP_STORED)
         return packed
 

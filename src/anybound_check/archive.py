@@ -43,7 +43,7 @@ class Record(NamedTuple):
     def integer(self, key: str, below: int) -> int:
         value = self.fields.get(key)
         if type(value) is not int or not 0 <= value < below:
-            raise Unreadable(f"'{key}' is {str(value)[:40]}; expected 0 to {below - 1}")
+            raise Unreadable(f"'{key}' is {value!r:.40}; expected 0 to {below - 1}")
         return value
 
     def array(self, key: str, kinds: str, shape: tuple[int | None, ...]) -> NDArray[Any] | None:
@@ -69,10 +69,10 @@ class Record(NamedTuple):
     def indices(self, key: str, below: int, least: int = 0) -> Index:
         """Integers from `least` to below - 1, [n]; none if absent."""
         array = self.array(key, "iu", (None,))
-        values = np.zeros(0, np.int64) if array is None else array.astype(np.int64)
-        if ((values < least) | (values >= below)).any():
+        values = np.zeros(0, np.int64) if array is None else array
+        if ((values < least) | (values >= below)).any():  # exact: before anything is converted
             raise Unreadable(f"'{key}' holds integers outside {least} to {below - 1}")
-        return values
+        return values.astype(np.int64)
 
 
 def read_archive(content: bytes, limit: int) -> Record:
@@ -82,13 +82,17 @@ def read_archive(content: bytes, limit: int) -> Record:
             entries = file.infolist()
             if not {entry.compress_type for entry in entries} <= {0, 8}:
                 raise Unreadable("the certificate is neither stored nor deflated")
-            if sum(entry.file_size for entry in entries) > limit:  # more is never unpacked
+            if sum(entry.file_size for entry in entries) > limit:
                 raise Unreadable(f"the certificate unpacks to more than {limit} bytes")
-            unpacked = {entry.filename: file.read(entry) for entry in entries}
+            unpacked = {entry.filename: _unpacked(file, entry) for entry in entries}
         if len(unpacked) != len(entries):
             raise Unreadable("the certificate holds two entries of the same name")
         text = unpacked.pop("manifest.json")
+        if len(text) > limit // 4:  # what is made of it takes more memory than arrays do
+            raise Unreadable(f"the certificate's manifest has more than {limit // 4} bytes")
         manifest = json.loads(text, object_pairs_hook=_object, parse_constant=_refuse)
+        if not all(name.endswith(".npy") for name in unpacked):
+            raise Unreadable("the certificate holds an entry that is no array")
         arrays = {name.removesuffix(".npy"): _array(data) for name, data in unpacked.items()}
     except _DAMAGED as error:
         raise Unreadable(f"the certificate is damaged: {str(error)[:80]}") from error
@@ -97,10 +101,16 @@ def read_archive(content: bytes, limit: int) -> Record:
     return Record(manifest, arrays)
 
 
+def _unpacked(file: zipfile.ZipFile, entry: zipfile.ZipInfo) -> bytes:
+    """As much as the entry is said to be; `ZipFile.read` first unpacks all there is."""
+    with file.open(entry) as packed:
+        return packed.read(entry.file_size)
+
+
 def _array(content: bytes) -> NDArray[Any]:
     """As many numbers as there are bytes for; the header has to say so."""
     header = _HEADER.match(content)
-    if header is None:
+    if header is None or int.from_bytes(content[8:10], "little") != header.end() - 10:
         raise ValueError("an entry is no array of one or two axes")
     shape = [int(header[2]), *([int(header[3])] if header[3] else [])]
     return np.frombuffer(content, header[1].decode(), offset=header.end()).reshape(shape)

@@ -138,7 +138,8 @@ class Region:
         # |computed - exact| <= gamma (|W| |c| + |b|) <= 2 gamma size, as |c| <= max|t|.
         extra = 4 * g * size + 4 * g * radius + TINY
         if self.single:  # x_v in float32: gamma32 (|W| |t| + |b|), plus subnormal products
-            extra = extra + 1.01 * gamma(node.fan, UNIT32) * size + node.fan * 2.0**-125
+            terms = self.network.merged[v]
+            extra = extra + 1.01 * gamma(terms, UNIT32) * size + terms * 2.0**-125
             if not (size < 2.0**120).all():
                 raise Invalid("a float32 sum may overflow")
         self.price[v] = extra

@@ -62,6 +62,11 @@ class Network:
         # all elements of all nodes; and a few roundings for each.
         terms = sum(node.size + node.fan + 2 for node in self.nodes)
         self.gamma = gamma(8 * terms + 64)
+        # `merged[v]`: the terms of a sum for x_v that goes on from the sum of one of its sources.
+        self.merged = [0] * len(self.nodes)
+        for v, node in enumerate(self.nodes[1:], 1):
+            affine = [s for s, _ in node.edges if not self.nodes[s].activation]
+            self.merged[v] = node.fan + max((self.merged[s] for s in affine), default=0)
 
 
 def read_network(content: bytes) -> Network:
@@ -123,6 +128,8 @@ class Builder:
         unknown = attributes.keys() - set(allowed.split())
         if operator is None or node.domain not in ("", "ai.onnx") or unknown:
             raise ValueError(f"not supported {sorted(unknown) or ''}")
+        if len(attributes) < len(node.attribute):
+            raise ValueError("an attribute is given twice")
         if any(name and name not in self.values for name in node.input):
             raise ValueError("reads what nothing before it computes")
         inputs: list[Any] = [self.values[name] if name else None for name in node.input]

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from onnx import TensorProto, numpy_helper
 
-from anybound_check.arithmetic import HUGE, Array, Unreadable
+from anybound_check.arithmetic import HUGE, Array, Index, Unreadable
 from anybound_check.linear import Matrix, Move, Scale
 
 MAX_ELEMENTS = 2**24
@@ -55,8 +55,10 @@ def _product(r: Builder, _: Given, a: Any, b: Any, *, divide: bool = False) -> A
 
 def _gemm(r: Builder, given: Given, a: Value, b: Any, c: Any = None) -> Any:
     weight = real(b) if given.get("transB", 0) else real(b).T
-    if given.get("transA", 0) or a.shape != (1, weight.shape[1]):
-        raise ValueError(f"transA, or an input of shape {a.shape}")
+    if weight.ndim != 2 or given.get("transA", 0) or a.shape != (1, weight.shape[1]):
+        raise ValueError(f"transA, or an input {a.shape} for weights {weight.shape}")
+    # A factor may lift what has underflowed, or lower what has overflowed.
+    r.real_only |= not given.get("alpha", 1.0) == given.get("beta", 1.0) == 1.0
     op = Matrix(real(given.get("alpha", 1.0) * weight)[None])
     bias = None if c is None else real(given.get("beta", 1.0) * real(c))
     return r.add((1, len(weight)), (a, op), bias=bias)
@@ -193,12 +195,17 @@ def _transpose(x: Constant, given: Given) -> Constant:
     return np.transpose(x, given.get("perm"))
 
 
-def _pad(x: Constant, given: Given, pads: Any = None, value: Any = 0.0) -> Constant:
+def _pad(r: Builder, given: Given, x: Value, *more: Any) -> Any:
+    """Of values only: their elements' numbers are padded by -1."""
+    return r.moved(x, _padded(np.arange(prod(x.shape)).reshape(x.shape), given, *more))
+
+
+def _padded(x: Index, given: Given, pads: Any = None, value: Any = 0.0) -> Index:
     widths = given["pads"] if pads is None else _integers(pads)
     if given.get("mode", b"constant") != b"constant" or np.any(value) or given.get("value", 0.0):
         raise ValueError("only padding by zeros is supported")
-    if x.dtype != np.int64 or max(widths) * x.ndim > MAX_ELEMENTS**0.5:
-        raise ValueError("a constant, or too large")
+    if max(widths) * x.ndim > MAX_ELEMENTS**0.5:
+        raise ValueError("too large")
     pairs = zip(widths[: x.ndim], widths[x.ndim :], strict=True)
     return np.pad(x, list(pairs), constant_values=-1)
 
@@ -257,7 +264,7 @@ OPERATORS: dict[str, tuple[Callable[..., Any], str]] = {
     "MatMul": (_matmul, ""),
     "MaxPool": (_maximum, f"{_POOL} dilations storage_order"),
     "Mul": (_product, ""),
-    "Pad": (partial(_arranged, change=_pad), "mode pads value"),
+    "Pad": (_pad, "mode pads value"),
     "Relu": (partial(_activation, kind="relu"), ""),
     "Reshape": (partial(_arranged, change=_reshape), "allowzero"),
     "Sigmoid": (partial(_activation, kind="sigmoid"), ""),

@@ -127,6 +127,8 @@ class Checker:
         if weights is None and rows != 1:
             raise Unreadable("a clause of several rows without row weights")
         renew = proof.indices("renew", len(self.network.acts))
+        if len(np.unique(renew)) < len(renew):
+            raise Unreadable("a layer is to be renewed twice")
         leaf, used, walk = 0, 0, _paths(split.tolist())
         while paths := list(islice(walk, self.batch)):
             which = np.arange(len(paths))

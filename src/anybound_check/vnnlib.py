@@ -22,6 +22,7 @@ from anybound_check.arithmetic import Array, Unreadable, float_above, float_belo
 
 MAX_CLAUSES, MAX_NUMBERS = 20_000, 2**24
 _NUMBER = re.compile(r"[-+]?\d{1,60}(\.\d{0,400})?([eE][-+]?\d{1,2})?", re.ASCII)
+_BLANKS = " \t\n\r"
 
 Atom = tuple[str, str]  # left <= right
 Box = tuple[Array, Array]
@@ -72,7 +73,10 @@ def _forms(text: str) -> list[Any]:
     """Nested lists of words: as JSON, with brackets, quotes and commas."""
     if '"' in text or "\\" in text:  # which would mean something there
         raise Unreadable("the property has a quote or a backslash")
-    words = re.sub(r"[^\s()]+", r'"\g<0>"', re.sub(r";[^\n]*", "", text))
+    text = re.sub(r";[^\n\r]*", "", text)
+    if not set(_BLANKS).issuperset(re.findall(r"\s", text)):  # which others read as parts of words
+        raise Unreadable("the property has a blank that is neither a space, a tab nor a line's end")
+    words = re.sub(r"[^\s()]+", r'"\g<0>"', text)
     lists = words.replace("(", "[").replace(")", "]")
     try:
         forms: list[Any] = json.loads("[" + re.sub(r'(["\]])\s*(?=["\[])', r"\1,", lists) + "]")

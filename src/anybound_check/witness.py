@@ -38,7 +38,9 @@ def replay(model: bytes, spec: bytes, content: bytes) -> str:
 
 def _input(content: bytes, network: Network) -> Array:
     """[n, 1], in the precision of the network's input."""
-    given = dict(_VALUE.findall(content))
+    given = dict(found := _VALUE.findall(content))
+    if len(given) < len(found):
+        raise Unreadable("the witness states an input twice")
     try:
         values = [float(given[b"%d" % i]) for i in range(network.nodes[0].size)]
     except (KeyError, ValueError) as error:

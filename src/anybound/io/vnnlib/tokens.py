@@ -16,7 +16,7 @@ __all__ = ["Source", "Token", "excerpt", "tokens"]
 
 _TOKEN = re.compile(
     r"""
-    (?P<blank> \s+ | ;[^\n]* )
+    (?P<blank> \s+ | ;[^\n\r]* )
   | (?P<word> [()] | "[^"]*" | \|[^|]*\| | (?: [^\s()\[\];"|] | \[[^\[\]()\n;]*\] )+ )
   | (?P<stray> . )
     """,
