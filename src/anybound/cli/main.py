@@ -27,6 +27,7 @@ from anybound.cli.commands import (
     methods,
     radius,
     report,
+    reproduce,
     verify,
 )
 from anybound.cli.output import Output
@@ -41,6 +42,7 @@ COMMANDS: tuple[Command, ...] = (
     verify.COMMAND,
     bench.COMMAND,
     report.COMMAND,
+    reproduce.COMMAND,
     bounds.COMMAND,
     radius.COMMAND,
     attack.COMMAND,

@@ -1,0 +1,1 @@
+"""Figures: each file draws one from records."""

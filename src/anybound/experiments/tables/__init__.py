@@ -1,0 +1,1 @@
+"""Tables: each file makes one from records."""

@@ -1,0 +1,164 @@
+"""`anybound reproduce`: figures and tables are functions of records, and a killed run goes on where it was."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+import pytest
+import torch
+
+from anybound.bundle import bundled
+from anybound.cli.main import main
+from anybound.experiments.cases import Case, Digits
+from anybound.experiments.gaps import Margins
+from anybound.experiments.measurement import Measurement
+from anybound.experiments.style import Style
+from anybound.experiments.table import Table
+from anybound.io.records import read_records
+
+OWN = "slopes(iterations=3)"
+ROWS = ("IP", "WK", "Supergradient 370", "Proximal 200", "LP", "Slopes 20")
+QUICK = ["reproduce", "incomplete", "--digits", "--images", "2", "--quiet", "--method", OWN]
+QUICK += [word for row in ROWS for word in ("--row", row)]
+
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _one_thread() -> Iterator[None]:
+    threads = torch.get_num_threads()
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("incomplete")
+    assert main([*QUICK, "-o", str(folder)]) == 0
+    return folder
+
+
+def measured(folder: Path) -> list[Measurement]:
+    return [Measurement.of(record) for record in read_records(folder / "records.jsonl")]
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    paths = [p for p in folder.rglob("*") if p.suffix in (".svg", ".md", ".txt", ".tex")]
+    return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
+
+
+def sampled_margins(case: Case, name: str) -> np.ndarray:
+    """Margins that the network itself has at random inputs of the ball and at its corners, `[points, margins]`."""
+    lower, upper = (t.flatten().numpy() for t in (case.domain.lower, case.domain.upper))
+    share = np.random.default_rng(0).random((200, lower.size))
+    share[:100] = share[:100].round()
+    points = (lower + share * (upper - lower)).astype(np.float32)
+    session = onnxruntime.InferenceSession(bundled(f"{name}.onnx").read_bytes())
+    shape = session.get_inputs()[0].shape
+    out = [
+        session.run(None, {session.get_inputs()[0].name: x.reshape(1, *shape[1:])})[0].ravel()
+        for x in points
+    ]
+    return np.array(out) @ case.rows.reshape(len(case.rows), -1).numpy().T
+
+
+def test_everything_is_measured_once(folder: Path) -> None:
+    found = measured(folder)
+    assert len(found) == 2 * 2 * (len(ROWS) + 1) == len({m.key for m in found})
+    assert {m.row for m in found} == {*ROWS, OWN}
+    assert all(m.seconds > 0 and m.cpu_seconds > 0 and len(m.lower) == 9 for m in found)
+
+
+def test_bounds_hold_at_inputs_that_the_network_runs_on(folder: Path) -> None:
+    source = Digits()
+    for role in ("madry", "sgd"):
+        for case in source.cases(role, 2):
+            real = sampled_margins(case, source.name(role)).min(0)
+            for m in measured(folder):
+                if (m.role, m.image) == (role, case.image):
+                    assert (np.array(m.lower) <= real + 1e-5).all(), m.row
+
+
+def test_the_relaxation_has_one_optimum_and_the_methods_their_order(folder: Path) -> None:
+    for role in ("madry", "sgd"):
+        margins = Margins.of(measured(folder), role)
+        assert margins is not None
+        gap = {row: margins.gap(row) for row in margins.by_row}
+        assert gap["LP"].max() < 1e-4
+        assert all((g >= 0).all() for g in gap.values())
+        means = [float(gap[row].mean()) for row in ("IP", "WK", "Supergradient 370", "LP")]
+        assert means == sorted(means, reverse=True)
+        assert margins.own == [OWN]
+        assert margins.better("WK", "IP") == 100.0
+
+
+def test_figures_and_tables_are_there_with_the_users_method(folder: Path) -> None:
+    names = ["madry8", "madry8-pointwise", "madry-add-pointwise"]
+    names += ["sgd8", "sgd-pointwise", "sgd-add-pointwise"]
+    for name in names:
+        assert (folder / f"figures/{name}.png").read_bytes().startswith(b"\x89PNG")
+        assert (folder / f"figures/{name}.svg").stat().st_size < 150_000
+    page = (folder / "results.md").read_text()
+    assert all(f"figures/{name}.png" in page for name in names)
+    for suffix in ("txt", "md", "tex"):
+        table = (folder / f"tables/summary-madry.{suffix}").read_text()
+        assert all(row in table for row in (*ROWS, OWN))
+
+
+def test_a_killed_run_goes_on_and_draws_the_same(folder: Path, tmp_path: Path) -> None:
+    """What a run leaves that was killed while it wrote: whole lines, and a torn one."""
+    whole = (folder / "records.jsonl").read_bytes().splitlines(keepends=True)
+    killed = tmp_path / "records.jsonl"
+    kept = [line for line in whole if b'"Slopes 20"' not in line]
+    killed.write_bytes(b"".join(kept) + whole[-1][:50])
+    assert main([*QUICK, "-o", str(tmp_path)]) == 0
+    lines = killed.read_bytes().splitlines(keepends=True)
+    assert lines[: len(kept)] == kept
+    assert len(lines) == len(whole)
+
+
+def test_drawing_needs_the_records_alone(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "records.jsonl").write_bytes((folder / "records.jsonl").read_bytes())
+    assert main(["reproduce", "incomplete", "--draw", "--quiet", "-o", str(tmp_path)]) == 0
+    assert contents(tmp_path) == contents(folder)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [
+        (["--method", "slops"], "slopes"),
+        (["--row", "Gurobi"], "Supergradient 740"),
+        (["--row", "LP time-limited"], "Proximal 400"),
+        (["--data", "/nowhere"], "/nowhere"),
+        (["--draw", "-o", "/nowhere"], "/nowhere"),
+    ],
+)
+def test_what_cannot_be_run_is_refused_in_a_line(
+    arguments: list[str], word: str, tmp_path: Path, capsys: Capture
+) -> None:
+    where = [] if "-o" in arguments else ["-o", str(tmp_path)]
+    assert main(["reproduce", "incomplete", *arguments, *where]) == 2
+    (line,) = [ln for ln in capsys.readouterr().err.splitlines() if ln.startswith("anybound:")]
+    assert word in line
+
+
+def test_a_method_keeps_its_colour_whatever_is_beside_it() -> None:
+    few = Style.of([("Proximal 400", "Proximal"), (OWN, OWN)])
+    many = Style.of(
+        [("Proximal 200", "Proximal"), ("Proximal 400", "Proximal"), ("LP", "LP"), (OWN, OWN)]
+    )
+    for label in ("Proximal 400", OWN):
+        assert few.looks[label].colour == many.looks[label].colour
+    assert len({look.colour for look in many.looks.values()}) == 3
+    assert many.labels[-1] == OWN
+
+
+def test_a_table_in_three_forms() -> None:
+    table = Table("Gap & time", ("method", "gap"), [["a_b", 0.012345], ["c|d", 12345.6]], ["100 %"])
+    assert table.text.splitlines()[2:] == [
+        "method     gap", "--------------", "a_b     0.0123", "c|d     12,346", "", "100 %",
+    ]  # fmt: skip
+    assert "| c\\|d | 12,346 |" in table.markdown
+    assert r"a\_b & 0.0123 \\" in table.latex
+    assert r"\caption{Gap \& time. 100 \%}" in table.latex
