@@ -1,4 +1,4 @@
-"""What the cache of kernels must never do: serve one that was compiled from other sources."""
+"""What compiled kernels must never do: reorder what is exact, or come from a cache of other sources."""
 
 from __future__ import annotations
 
@@ -6,6 +6,10 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+
+import numpy as np
+
+from anybound.bound.compact.jit import exact, kernel
 
 _KERNEL = """
 import numpy as np
@@ -52,3 +56,31 @@ def test_a_changed_inner_function_of_another_package_is_compiled_anew(tmp_path: 
     assert len(list((tmp_path / "cache").glob("*.nbi"))) == 1
     (tmp_path / "parts.py").write_text(_INNER.format(value=2.0))
     assert _result(tmp_path) == 2.0
+
+
+@exact
+def _lost(a: float, b: float) -> float:
+    """What rounding takes from a + b (Knuth); 0 to a compiler that reorders."""
+    total = a + b
+    t = total - a
+    return (a - (total - t)) + (b - t)
+
+
+@exact
+def _or_nothing(x: float) -> float:
+    return x if np.isfinite(x) else -np.inf
+
+
+@kernel(np.zeros(2), np.zeros(2))
+def _both(x: np.ndarray, y: np.ndarray) -> None:
+    y[0] = _lost(x[0], x[1])
+    y[1] = _or_nothing(x[0] - x[1])
+
+
+def test_exact_functions_are_rounded_as_written_in_kernels_that_reorder() -> None:
+    y = np.zeros(2)
+    _both(np.array([1.0, 2.0**-60]), y)
+    assert y[0] == 2.0**-60
+    for x in (np.inf, np.nan):
+        _both(np.array([x, x]), y)
+        assert y[1] == -np.inf

@@ -34,8 +34,10 @@ def inner(function: F) -> F:
 
 
 def exact(function: F) -> F:
-    """A function that kernels call, every operation of which is rounded as written."""
-    return cast(F, njit(boundscheck=False, **_NUMPY)(function))
+    """A function that kernels call, every operation of which is rounded as written.
+
+    Without a word on `fastmath` it would inherit the kernel's, and lose the parts that rounding took."""
+    return cast(F, njit(fastmath=False, boundscheck=False, **_NUMPY)(function))
 
 
 def kernel(*example: object) -> Callable[[F], F]:

@@ -150,10 +150,15 @@ def _rigorous(
         _load(goal, parents, children, aim, slope, weight, work, first, last, width)
         _sweep(net_, addresses(goal), work_, width)
         for i in range(last - first):
-            value, loss = work.value[i], 1.01 * work.loss[i] + net.lost
-            lower = value - loss
-            lower -= 1e-15 * abs(lower)
-            bound[first + i] = lower if np.isfinite(lower) else -np.inf
+            bound[first + i] = _lower(work.value[i], 1.01 * work.loss[i] + net.lost)
+
+
+@exact
+def _lower(value: Any, loss: Any) -> Any:
+    """value − loss rounded down. Where operations may be reordered, the compiler takes a NaN for finite."""
+    lower = value - loss
+    lower -= 1e-15 * abs(lower)
+    return lower if np.isfinite(lower) else -np.inf
 
 
 @exact
