@@ -193,7 +193,8 @@ class Decomposition:
             size = z[j] if j else z0
             terms = len(self.net.successors[j])
             lost = sum(
-                underflow(map_.fan_out + 1, self.dtype) for _, map_ in self.net.successors[j]
+                map_.lost_back(self.dtype) + underflow(1, self.dtype)
+                for _, map_ in self.net.successors[j]
             )
             loss = loss + lost * size.flatten(2).sum(-1)
             if j in objective.coefficients:

@@ -214,7 +214,7 @@ class Hull:
             size, map_ = z[edge.source] if edge.source else z0, edge.map
             terms = map_.fan_out + len(self.network.successors[edge.source]) + 2
             total = total + (gamma(terms, dtype) + map_.error.relative) * map_.abs_linear(size)
-            total = total + underflow(map_.fan_in + 4, dtype)
+            total = total + map_.lost(dtype) + underflow(4, dtype)
             if map_.error.absolute:
                 reach = size.flatten(2).sum(-1)
                 total = total + map_.error.absolute * reach.reshape(

@@ -87,5 +87,5 @@ def _image(map_: AffineMap, z: Interval, edges: int) -> tuple[Tensor, Tensor, Te
         total = (m.abs() + r).sum(dims) if dims else m.abs() + r
         lost = 1.001 * map_.error.absolute * total
         error = error + lost.reshape(*lost.shape, *[1] * len(map_.out_shape))
-    constant = 1.001 * map_.error.bias + underflow(4 * roundings, m.dtype)
-    return middle, spread, error + constant
+    vanished = 4 * map_.lost(m.dtype) + underflow(4 * roundings, m.dtype)
+    return middle, spread, error + (1.001 * map_.error.bias + vanished)

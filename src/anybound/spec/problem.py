@@ -161,9 +161,8 @@ def transpose_error(map_: AffineMap, magnitude: Tensor) -> Tensor:
     error adds to it.
     The leading factor covers the rounding of |W|ᵀ|ρ| itself."""
     relative = gamma(map_.fan_out + 2, magnitude.dtype) + map_.error.relative
-    error = map_.abs_transpose(magnitude) * (1.001 * relative) + underflow(
-        map_.fan_out, magnitude.dtype
-    )
+    error = map_.abs_transpose(magnitude) * (1.001 * relative)
+    error = error + 2 * map_.lost_back(magnitude.dtype)
     if map_.error.absolute:
         total = magnitude.flatten(-len(map_.out_shape) or magnitude.ndim).sum(-1)
         error = error + 1.001 * map_.error.absolute * total.reshape(

@@ -244,7 +244,8 @@ class CompactNetwork:
         terms = 2 * self.count + 64  # of the sum over all rows, and of the few roundings in each
         steep = np.maximum(1.0, np.abs(rows.left))
         size = np.maximum(np.abs(rows.lower), np.abs(rows.upper))
-        reach = 1.001 * size * (steep * (gamma(terms, torch.float64) + 32 * _U) + rows.sigma_error)
+        share = steep * (gamma(terms, torch.float64) + 32 * _U) + rows.sigma_error
+        reach = 1.001 * size * share + 4 * _TINY
         return ExactSweep(
             self.adjoint,
             self.first,
@@ -286,6 +287,7 @@ class CompactNetwork:
             node = self.sparse.node(k)
             products = (node.magnitude @ reached)[rows.neuron]
             price = (gamma(self.terms, torch.float64) + node.relative) * products
+            price = price + 2 * node.lost + 4 * _TINY
             parts.append(price + node.absolute * total + node.bias_error)
         return 1.001 * (np.concatenate(parts) + gamma(terms, torch.float64) * np.abs(self.bias))
 

@@ -33,7 +33,8 @@ class SparseNode:
 
     |W* − W| <= relative·magnitude + absolute at entries the maps allow, |b* − b| <= bias_error;
     `magnitude` is Σ |W_e| over the edges e, which may cancel in W = Σ W_e, and |W_m| ⋯ |W_1| for
-    maps applied one after the other."""
+    maps applied one after the other. `lost` is at least what underflow takes from an entry of
+    `magnitude` times a vector."""
 
     matrix: csr_matrix
     magnitude: csr_matrix
@@ -41,6 +42,7 @@ class SparseNode:
     relative: float
     absolute: float
     bias_error: float
+    lost: float
 
     @classmethod
     def of(cls, edges: Sequence[Edge], size: int, offsets: Sequence[int]) -> Self:
@@ -65,8 +67,12 @@ class SparseNode:
                 e.map.error.relative + gamma(e.map.fan_in + len(edges), torch.float64)
                 for e in edges
             ),
-            sum(error.absolute for error in errors),
+            sum(
+                e.map.error.absolute + (e.map.lost(torch.float64) if _composed(e) else 0.0)
+                for e in edges
+            ),
             sum(error.bias for error in errors) + gamma(len(edges), torch.float64) * largest,
+            sum(edge.map.lost(torch.float64) for edge in edges),
         )
 
 

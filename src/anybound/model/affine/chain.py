@@ -17,13 +17,17 @@ intervals go through a chain map by map.
 For b = W_2 b_1 + b_2 with |b_i* − b_i| ≤ β_i:
 
     |b* − b| ≤ |W_2*| β_1 + |W_2* − W_2| |b_1| + β_2 + rounding
+
+What underflow takes from one map's entries, the maps behind it may enlarge: with τ_i for a map alone,
+
+    lost_i = ‖W_i‖_∞ · lost_{i−1} + τ_i          (backwards with the column sums ‖W_i‖_1)
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import cached_property, reduce
 from itertools import pairwise
 from math import prod
 from typing import TYPE_CHECKING, Self
@@ -36,7 +40,7 @@ from anybound.model.affine.map import AffineMap, WeightError
 from anybound.model.affine.rounding import largest, rounded_product, two_sum
 from anybound.model.affine.scale import Scale
 from anybound.model.affine.weight_error import combined, plus, times
-from anybound.rounding import gamma, underflow
+from anybound.rounding import gamma
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
@@ -99,8 +103,26 @@ class Chain(AffineMap):
     def rows_and_error(self, index: Tensor) -> tuple[Tensor, Tensor]:
         size = self._absolute.rows(index)  # rows of |W_m| ⋯ |W_1|, to which both errors refer
         relative = gamma(self.fan_out, size.dtype) + self.error.relative
-        lost = self.error.absolute + underflow(self.fan_out, size.dtype)
+        lost = self.error.absolute + self.lost_back(size.dtype)
         return self.rows(index), size * (1.001 * relative) + lost
+
+    def lost(self, dtype: torch.dtype) -> float:
+        parts = zip(self._row_sums, (m.lost(dtype) for m in self.maps), strict=True)
+        return reduce(_enlarged, parts, 0.0)
+
+    def lost_back(self, dtype: torch.dtype) -> float:
+        parts = zip(self._column_sums, (m.lost_back(dtype) for m in self.maps), strict=True)
+        return reduce(_enlarged, reversed(list(parts)), 0.0)
+
+    @cached_property
+    def _row_sums(self) -> tuple[float, ...]:
+        """Of every map but the first, which has nothing to enlarge."""
+        return 0.0, *(1.0 if m.selects else largest_row_sum(m) for m in self.maps[1:])
+
+    @cached_property
+    def _column_sums(self) -> tuple[float, ...]:
+        """Of every map but the last."""
+        return *(largest_column_sum(m) for m in self.maps[:-1]), 0.0
 
     def to(self, dtype: torch.dtype, device: torch.device | None = None) -> Self:
         bias, error = self._bias_to(dtype, device)
@@ -125,6 +147,12 @@ class Chain(AffineMap):
     def fan_out(self) -> int:
         counts = [m.fan_out for m in self.maps]
         return max(sum(counts), min(prod(counts), self.out_size))
+
+
+def _enlarged(lost: float, part: tuple[float, float]) -> float:
+    """‖W‖·lost + τ."""
+    norm, own = part
+    return plus(times(lost, norm), own)
 
 
 def parts_of(m: AffineMap) -> tuple[AffineMap, ...]:
@@ -183,13 +211,15 @@ def composed_bias(
 def largest_row_sum(m: AffineMap) -> float:
     """max_i Σ_j |W_ij|, rounded up."""
     ones = torch.ones(m.in_shape, dtype=torch.float64)
-    return times(largest(_wide_abs(m).linear(ones)), 1.0 + gamma(m.fan_in, torch.float64))
+    found = plus(largest(_wide_abs(m).linear(ones)), m.lost(torch.float64))
+    return times(found, 1.0 + gamma(m.fan_in, torch.float64))
 
 
 def largest_column_sum(m: AffineMap) -> float:
     """max_j Σ_i |W_ij|, rounded up."""
     ones = torch.ones(m.out_shape, dtype=torch.float64)
-    return times(largest(_wide_abs(m).transpose(ones)), 1.0 + gamma(m.fan_out, torch.float64))
+    found = plus(largest(_wide_abs(m).transpose(ones)), m.lost_back(torch.float64))
+    return times(found, 1.0 + gamma(m.fan_out, torch.float64))
 
 
 def _pushed(second: AffineMap, bias: Tensor) -> tuple[Tensor, float]:
@@ -202,14 +232,15 @@ def _pushed(second: AffineMap, bias: Tensor) -> tuple[Tensor, float]:
         return pushed, 0.0
     return pushed, plus(
         times(gamma(second.fan_in, torch.float64), _largest_pushed(second, bias)),
-        underflow(second.fan_in, torch.float64),
+        second.lost(torch.float64),
     )
 
 
 def _largest_pushed(second: AffineMap, bias: Tensor) -> float:
     """max (|W_2| |b|), rounded up."""
     pushed = _wide_abs(second).linear(bias.abs().expand(second.in_shape))
-    return times(largest(pushed), 1.0 + gamma(second.fan_in, torch.float64))
+    found = plus(largest(pushed), second.lost(torch.float64))
+    return times(found, 1.0 + gamma(second.fan_in, torch.float64))
 
 
 def _wide_abs(m: AffineMap) -> AffineMap:

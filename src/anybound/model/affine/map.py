@@ -23,6 +23,7 @@ from anybound.errors import InvalidModel
 from anybound.layers import Shape
 from anybound.model.affine.rounding import largest, narrowed
 from anybound.model.affine.weight_error import EXACT, WeightError, combined, plus, times
+from anybound.rounding import underflow
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
@@ -81,6 +82,14 @@ class AffineMap(ABC):
     @abstractmethod
     def fan_out(self) -> int:
         """At least the nonzeros in a column of W, and the roundings behind an entry of Wᵀ ρ."""
+
+    def lost(self, dtype: torch.dtype) -> float:
+        """At least what underflow takes from an entry of W z, of |W| z and of W itself."""
+        return underflow(self.fan_in, dtype)
+
+    def lost_back(self, dtype: torch.dtype) -> float:
+        """At least what underflow takes from an entry of Wᵀ ρ and of |W|ᵀ ρ."""
+        return underflow(self.fan_out, dtype)
 
     @property
     def has_weights(self) -> bool:

@@ -52,7 +52,7 @@ def adjoint(net: Any, work: Any, nodes: Any, clause: Any) -> Any:
         c, r = work.z[work.place[i]], work.z[work.place[i] + 1 + i]
         value += work.h[i] * c - abs(work.h[i]) * r
         size += abs(work.h[i]) * (abs(c) + r)
-    return value - loss - U * (4.0 * net.first[nodes] + 64.0) * (size + loss)
+    return value - loss - U * (4.0 * net.first[nodes] + 64.0) * (size + loss) - net.lost
 
 
 @inner

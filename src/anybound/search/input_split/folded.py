@@ -30,7 +30,7 @@ from anybound.model.activations.bent import Bent
 from anybound.model.activations.identity import Identity
 from anybound.model.domains.box import Box
 from anybound.model.network import Network
-from anybound.rounding import gamma
+from anybound.rounding import gamma, underflow
 from anybound.search.input_split.twins import Twins, find_twins
 from anybound.spec.problem import Problem
 
@@ -64,6 +64,7 @@ class Net(NamedTuple):
     mirrored: NDArray[np.int8]  # [N]: whether it is negated
     gamma: float  # relative error of any product's sum
     wide: float  # covers the rounding of sums of nonnegative numbers, and of some products
+    lost: float  # covers underflow in an adjoint sweep
     clause: Index  # [C + 1]: clause c's rows in node n are clause[c] : clause[c + 1]
 
 
@@ -92,6 +93,7 @@ class Folded:
     upper: Vector
     layers: tuple[Layer, ...]
     clause: Index
+    lost: float  # by underflow in an adjoint sweep
 
     @classmethod
     def of(
@@ -114,6 +116,7 @@ class Folded:
             upper[inputs],
             (*layers, _last(problem, columns, rows)),
             np.cumsum([0, *(len(clause) for clause in clauses)]),
+            _lost(columns, bounds),
         )
 
     @property
@@ -153,6 +156,7 @@ class Folded:
             np.concatenate(mirrored),
             relative,
             1.0 + relative + 2 * gamma(int(self.first[-1]) + 64, torch.float64),
+            self.lost,
             self.clause,
         )
 
@@ -281,6 +285,15 @@ def _layer(
     reach = abs(kept) @ size[varies] + abs(shifted)
     price = _SAFE * (slack * _SAFE + 2 * rounding * reach)
     return Layer(neuron, kept, shifted, _SAFE * slack, price, left, find_twins(kept, shifted, left))
+
+
+def _lost(columns: _Columns, bounds: Bounds) -> float:
+    """What underflow takes from the h_j and ν_j of an adjoint sweep, sums of as many products as there are neurons,
+    times the largest z_j and ẑ_j: Σ_j 4·(N + 64)·2^-1022·(1 + max|z_j| + max|ẑ_j|)."""
+    reach = bounds.lower.data.abs().maximum(bounds.upper.data.abs()).double()
+    size = float(columns.size.sum()) + float(reach[:1].sum()) + len(columns.size) + columns.rows
+    terms = len(columns.size) + columns.rows + 64
+    return _SAFE * 4.0 * underflow(terms, torch.float64) * size
 
 
 def _left(activation: Activation | None, shape: Sequence[int]) -> Vector:

@@ -29,7 +29,7 @@ NO_SPLIT = -1
 def _example() -> tuple[object, ...]:
     vector, index, flag = np.zeros(2), np.zeros(2, np.int64), np.zeros(2, np.int8)
     net = Net._make(
-        [*[index] * 5, vector, index, index, *[vector] * 5, index, flag, 0.0, 0.0, index]
+        [*[index] * 5, vector, index, index, *[vector] * 5, index, flag, 0.0, 0.0, 0.0, index]
     )
     matrix = np.zeros((1, 1))
     boxes = (matrix, matrix, np.zeros((1, 1), np.bool_))
