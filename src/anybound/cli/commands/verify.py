@@ -106,6 +106,9 @@ def _tell(record: Record, explain: bool, output: Output) -> None:
 
     output.raw(f"{record['verdict']}\n")
     output.note(summary(record))
+    told = record["plan"].get("certificate")  # type: ignore[union-attr]  # plain data
+    if told and not explain:
+        output.note(f"certificate: {told}")
     if explain:
         for line in explanation(record):
             output.error(line)
