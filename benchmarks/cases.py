@@ -20,10 +20,10 @@ from corpus import root
 
 EXAMPLES = {"base": "4631", "wide": "4720", "deep": "5168"}  # oval21's images
 BUNDLED = {
-    "digits_conv": "digits_conv_image11_eps0.15",
-    "digits_dense": "digits_dense_image4_eps0.1",
-    "digits_residual": "digits_residual_image5_eps0.06",
-    "digits_sigmoid": "digits_sigmoid_image8_eps0.055",
+    "digits_conv": "digits_conv_image11_and3_and8_eps0.15",
+    "digits_dense": "digits_dense_image2_5_eps0.08",
+    "digits_residual": "digits_residual_image2_eps0.03",
+    "digits_sigmoid": "digits_sigmoid_image7_eps0.05",
 }
 
 
@@ -43,8 +43,10 @@ class Case:
         if name not in EXAMPLES:
             raise SystemExit(f"no network {name!r}; there are {', '.join((*EXAMPLES, *BUNDLED))}")
         folder = root() / "dev" / "oval21"
-        (path,) = (folder / "vnnlib").glob(f"cifar_{name}_kw-img{image or EXAMPLES[name]}-*")
-        return Case(name, folder / "onnx" / f"cifar_{name}_kw.onnx", path)
+        pattern = f"cifar_{name}_kw-img{image or EXAMPLES[name]}-*"
+        for path in (folder / "vnnlib").glob(pattern):
+            return Case(name, folder / "onnx" / f"cifar_{name}_kw.onnx", path)
+        raise SystemExit(f"no property {pattern} in {folder}")
 
     def problem(self) -> Problem:
         """The rows of all clauses over the (first) input set, in float64."""
