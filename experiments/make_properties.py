@@ -2,7 +2,7 @@
 
     python experiments/make_properties.py src/anybound/data
 
-Reads the networks there (see bundle.py). A label `sat` is written only with a witness at hand:
+Reads the networks there (see train.py). A label `sat` is written only with a witness at hand:
 found by projected gradient descent, in the box as its decimals say, and replayed in onnxruntime.
 The labels `unsat` were proved once, by mixed-integer programming with HiGHS (ReLU) and by interval
 propagation (sigmoid), with margins of 0.3 and more; here the attack has to fail on them.
@@ -22,9 +22,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from training.architectures import ARCHITECTURES
-from training.datasets import Dataset, digits
-from training.onnx_export import load_weights
+from anybound.training.architectures import ARCHITECTURES
+from anybound.training.datasets.dataset import Dataset
+from anybound.training.datasets.digits import digits
+from anybound.training.onnx_export import load_weights
 
 _TIMEOUT = 60
 _STARTS, _STEPS = 32, 40
@@ -55,7 +56,7 @@ class Spec:
 
     def label(self, dataset: Dataset) -> int:
         """The class that the images share."""
-        labels = {int(dataset.test_labels[image]) for image in self.images}
+        labels = {int(dataset.test.labels[image]) for image in self.images}
         if len(labels) != 1:
             raise ValueError(f"{self.name}: images of several classes, {sorted(labels)}")
         return labels.pop()
@@ -63,7 +64,7 @@ class Spec:
     def boxes(self, dataset: Dataset) -> list[Box]:
         """One box for each image, within the valid range; exact, as pixels are sixteenths."""
         radius = Decimal(self.epsilon)
-        images = [dataset.test_images[image].flatten().tolist() for image in self.images]
+        images = [dataset.test.pixels[image].flatten().tolist() for image in self.images]
         return [
             [
                 (max(Decimal(x) - radius, Decimal(0)), min(Decimal(x) + radius, Decimal(1)))

@@ -4,7 +4,6 @@ import csv
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import cast
 
 import numpy as np
 import onnx
@@ -15,12 +14,13 @@ from torch import nn
 
 import make_properties
 from anybound import read_vnnlib
+from anybound.training.architectures import ARCHITECTURES, Residual
+from anybound.training.datasets.dataset import Dataset
+from anybound.training.datasets.digits import digits
+from anybound.training.fit import Training, accuracy, train
+from anybound.training.onnx_export import load_weights, to_onnx
+from anybound.training.pgd import Pgd
 from make_properties import SPECS, Spec
-from train import Recipe, make
-from training.architectures import ARCHITECTURES, Residual
-from training.datasets import Dataset, digits
-from training.fit import Attack, Training, accuracy, train
-from training.onnx_export import load_weights, to_onnx
 
 DATA = Path(__file__).parents[2] / "src" / "anybound" / "data"
 NETWORKS = ["digits_conv", "digits_dense", "digits_residual", "digits_sigmoid"]
@@ -56,8 +56,8 @@ def test_the_four_networks_are_there_and_small() -> None:
 def test_recorded_accuracy_is_what_onnxruntime_finds(name: str, dataset: Dataset) -> None:
     records = json.loads((DATA / "networks" / "networks.json").read_text())
     record = next(record for record in records if record["network"] == f"{name}.onnx")
-    outputs = run(DATA / "networks" / f"{name}.onnx", dataset.test_images)
-    found = (outputs.argmax(axis=1) == dataset.test_labels.numpy()).mean()
+    outputs = run(DATA / "networks" / f"{name}.onnx", dataset.test.pixels)
+    found = (outputs.argmax(axis=1) == dataset.test.labels.numpy()).mean()
     assert found == pytest.approx(record["accuracy"], abs=5e-5)
     assert found > 0.93
 
@@ -65,10 +65,10 @@ def test_recorded_accuracy_is_what_onnxruntime_finds(name: str, dataset: Dataset
 @pytest.mark.parametrize("name", ["digits_conv", "digits_dense"])
 def test_adversarial_training_brought_robustness(name: str, dataset: Dataset) -> None:
     """The plainly trained residual network falls to the attack that these two withstand."""
-    attack = Attack(epsilon=0.1, steps=20)
+    attack = Pgd(epsilon=0.1, steps=20)
     robust, plain = bundled(name.removeprefix("digits_")), bundled("residual")
-    assert accuracy(robust, dataset, attack) > 0.75
-    assert accuracy(plain, dataset, attack) < 0.4
+    assert accuracy(robust, dataset.test, attack) > 0.75
+    assert accuracy(plain, dataset.test, attack) < 0.4
 
 
 def test_properties_are_as_their_specifications_say(dataset: Dataset) -> None:
@@ -93,10 +93,10 @@ def test_violated_properties_have_a_witness(spec: Spec, dataset: Dataset) -> Non
     witness = make_properties.find_witness(spec, dataset, network)
     assert witness is not None
     output = run(network, torch.from_numpy(witness))[0].astype(float)
-    center = dataset.test_images[spec.images[0]].numpy().astype(float)
+    center = dataset.test.pixels[spec.images[0]].numpy().astype(float)
     assert np.abs(witness[0].astype(float) - center).max() <= float(spec.epsilon)
     assert 0 <= witness.min() <= witness.max() <= 1
-    assert output.argmax() != dataset.test_labels[spec.images[0]]
+    assert output.argmax() != dataset.test.labels[spec.images[0]]
     written = read_vnnlib(DATA / "properties" / spec.name)
     assert written.violated_by(witness.ravel(), output)
 
@@ -112,7 +112,7 @@ def test_witnesses_are_judged_without_tolerance(dataset: Dataset) -> None:
     label = spec.label(dataset)
     tie, safe = np.zeros(10, np.float32), np.zeros(10, np.float32)
     safe[label] = 1e-6
-    center = dataset.test_images[spec.images[0]].numpy()[None]
+    center = dataset.test.pixels[spec.images[0]].numpy()[None]
     outside = center.copy()
     outside[0, 0, 0, 0] = np.nextafter(np.float32(0), np.float32(-1))
     assert make_properties.is_witness(spec, dataset, center, tie)
@@ -120,13 +120,13 @@ def test_witnesses_are_judged_without_tolerance(dataset: Dataset) -> None:
     assert not make_properties.is_witness(spec, dataset, outside, tie)
 
 
-@pytest.mark.parametrize("attack", [None, Attack(0.1, steps=2)], ids=["plain", "pgd"])
-def test_training_is_a_function_of_its_recipe(attack: Attack | None, dataset: Dataset) -> None:
+@pytest.mark.parametrize("attack", [None, Pgd(0.1, steps=2)], ids=["plain", "pgd"])
+def test_training_is_a_function_of_its_recipe(attack: Pgd | None, dataset: Dataset) -> None:
     def weights(seed: int) -> torch.Tensor:
         torch.manual_seed(np.random.default_rng().integers(2**31))  # must not matter
         model = train(
             lambda: ARCHITECTURES["conv"](dataset.shape, 10),
-            dataset,
+            dataset.train,
             Training(epochs=1, attack=attack, seed=seed),
         )
         return torch.cat([weight.flatten() for weight in model.parameters()])
@@ -137,13 +137,13 @@ def test_training_is_a_function_of_its_recipe(attack: Attack | None, dataset: Da
 
 def test_training_leaves_the_global_generator_alone(dataset: Dataset) -> None:
     state = torch.get_rng_state()
-    train(lambda: ARCHITECTURES["dense"](dataset.shape, 10), dataset, Training(epochs=1))
+    train(lambda: ARCHITECTURES["dense"](dataset.shape, 10), dataset.train, Training(epochs=1))
     assert torch.equal(torch.get_rng_state(), state)
 
 
 def test_attack_stays_in_the_ball_and_in_range_and_raises_the_loss(dataset: Dataset) -> None:
-    model, x, y = bundled("residual"), dataset.test_images, dataset.test_labels
-    attacked = Attack(0.1)(model, x, y, torch.Generator().manual_seed(0))
+    model, x, y = bundled("residual"), dataset.test.pixels, dataset.test.labels
+    attacked = Pgd(0.1)(model, x, y, torch.Generator().manual_seed(0))
     assert (attacked - x).abs().max() <= 0.1 + 1e-6
     assert attacked.min() >= 0
     assert attacked.max() <= 1
@@ -170,15 +170,6 @@ def test_exported_graph_computes_what_the_module_does(
 def test_a_module_that_cannot_be_exported_is_named() -> None:
     with pytest.raises(ValueError, match=r"GELU.*Conv2d"):
         to_onnx(nn.Sequential(nn.GELU()), (1, 8, 8), 10, "gelu")
-
-
-def test_the_command_writes_a_network_and_its_record(tmp_path: Path) -> None:
-    recipe = Recipe("digits", "dense", Training(epochs=1, attack=Attack(0.05, steps=1)))
-    record = make(recipe, tmp_path / "tiny.onnx")
-    assert record["training"] == "pgd"
-    assert record["epsilon"] == 0.05
-    assert 0 <= cast(float, record["accuracy_under_pgd"]) <= cast(float, record["accuracy"])
-    assert (tmp_path / "tiny.onnx").is_file()
 
 
 def bundled(model: str) -> nn.Sequential:

@@ -28,6 +28,7 @@ from anybound.cli.commands import (
     radius,
     report,
     reproduce,
+    train,
     verify,
 )
 from anybound.cli.output import Output
@@ -47,6 +48,7 @@ COMMANDS: tuple[Command, ...] = (
     radius.COMMAND,
     attack.COMMAND,
     check.COMMAND,
+    train.COMMAND,
     methods.COMMAND,
     demo.COMMAND,
     completion.COMMAND,

@@ -20,6 +20,7 @@ __all__ = [
     "network_view",
     "property_view",
     "radius_view",
+    "training_view",
 ]
 
 # Records are plain JSON data, whose types the type checker cannot follow by key.
@@ -107,6 +108,23 @@ def radius_view(record: Data) -> "list[RenderableType]":
     columns = ("radius", "verdict", "seconds")
     table: list[RenderableType] = [_table(columns, rows, ("radius", "seconds")), ""] if rows else []
     return [*table, bracket(record)]
+
+
+def training_view(record: Data) -> "list[RenderableType]":
+    """What was trained, and how accurate it is."""
+    trained = record["training"]
+    if trained == "pgd":
+        trained += f" of {record['steps']} steps, ε = {record['epsilon']:.4g}"
+    under = f"ε = {record['test_epsilon']:.4g}, {record['test_steps']} steps"
+    tests = plural(record["test_images"], "test image")
+    return [
+        f"wrote {printable(record['output'])}: {record['model']}, "
+        f"{plural(record['parameters'], 'parameter')}, reads {record['input']}",
+        f"trained on {plural(record['images'], 'image')} of {record['dataset']}, {trained}, "
+        f"{plural(record['epochs'], 'epoch')}, seed {record['seed']}, {record['seconds']:.1f} s",
+        f"accuracy {record['accuracy']:.1%} of {tests}; {record['accuracy_under_pgd']:.1%} under a "
+        f"PGD attack ({under})",
+    ]
 
 
 def methods_view(record: Data) -> "list[RenderableType]":

@@ -3,6 +3,8 @@
 The graph has one input "input" of shape [1, C, H, W] and one output "output" of shape [1, classes].
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
@@ -12,10 +14,12 @@ import torch
 from onnx import TensorProto, helper, numpy_helper
 from torch import Tensor, nn
 
-from training.architectures import Residual, Shape
+from anybound.training.architectures import Normalise, Residual
+from anybound.training.datasets.dataset import Shape
 
 OPSET = 17
 _IR_VERSION = 8
+_WEIGHT = "weight_"
 
 
 class _Graph:
@@ -31,8 +35,12 @@ class _Graph:
         return name
 
     def weight(self, tensor: Tensor) -> str:
-        name = f"weight_{len(self.weights)}"
+        name = f"{_WEIGHT}{len(self.weights)}"
         self.weights.append(numpy_helper.from_array(tensor.detach().numpy(), name))
+        return name
+
+    def constant(self, name: str, tensor: Tensor) -> str:
+        self.weights.append(numpy_helper.from_array(tensor.numpy(), name))
         return name
 
 
@@ -100,6 +108,11 @@ def _conv2d(graph: _Graph, module: nn.Conv2d, source: str) -> str:
     )
 
 
+def _normalise(graph: _Graph, module: Normalise, source: str) -> str:
+    centred = graph.add("Sub", [source, graph.constant("mean", module.mean)])
+    return graph.add("Div", [centred, graph.constant("std", module.std)])
+
+
 def _plain(operator: str) -> Callable[[_Graph, nn.Module, str], str]:
     return lambda graph, _, source: graph.add(operator, [source])
 
@@ -108,6 +121,7 @@ def _plain(operator: str) -> Callable[[_Graph, nn.Module, str], str]:
 _EXPORTERS: Mapping[type[nn.Module], Callable[..., str]] = MappingProxyType(
     {
         nn.Sequential: _sequential,
+        Normalise: _normalise,
         Residual: _residual,
         nn.Linear: _linear,
         nn.Conv2d: _conv2d,
@@ -123,7 +137,8 @@ def load_weights(model: nn.Sequential, proto: onnx.ModelProto) -> None:
 
     `to_onnx` visits modules, and so writes weights, in the order of `model.parameters()`.
     """
-    parameters, weights = list(model.parameters()), proto.graph.initializer
+    parameters = list(model.parameters())
+    weights = [w for w in proto.graph.initializer if w.name.startswith(_WEIGHT)]
     shapes = [tuple(parameter.shape) for parameter in parameters]
     if shapes != [tuple(weight.dims) for weight in weights]:
         raise ValueError(f"{proto.graph.name!r} has other weights than the model: {shapes}")

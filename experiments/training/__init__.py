@@ -1,1 +1,0 @@
-"""Training small networks reproducibly, and writing them as ONNX without an exporter."""

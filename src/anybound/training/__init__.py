@@ -1,0 +1,1 @@
+"""Training the paper's networks and small ones, reproducibly, and writing them as ONNX."""
