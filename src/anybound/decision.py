@@ -314,6 +314,7 @@ class Decision:
             return
         left = tuple(m for m in group.safety.clauses if not self.lower[m.clause] > 0)
         hunt = self._hunt(group.safety, left, budget)
+        before, points = self.subproblems, len(self.trace)
         task = SearchTask(
             group.safety,
             group.bounds,
@@ -322,7 +323,7 @@ class Decision:
             self.settings.seed,
             lambda points: _first_witness(finder, points),
             hunt.look,
-            self._advance,
+            lambda lower, subproblems: self._advance(lower, before + subproblems),
         )
         with self.phase("attack"):
             self.witness = hunt.for_seconds(self._first_hunt(budget))
@@ -330,10 +331,8 @@ class Decision:
         if self.witness is not None:
             return
         with self.phase("search"):
-            before, points = self.subproblems, len(self.trace)
             report = self.settings.search(task)
-            self._advance(report.lower, report.subproblems)
-            self.subproblems = before + report.subproblems
+            self._advance(report.lower, before + report.subproblems)
             self.witness = report.witness
             if len(self.trace) == points:  # a search that does not tell how far it is
                 self.trace += report.trace

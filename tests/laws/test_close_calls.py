@@ -60,14 +60,14 @@ def decide(call: Close, rng: np.random.Generator, seconds: float) -> tuple[str, 
 
 
 def check(seeds: Sequence[int], calls: int, seconds: float) -> Counter[tuple[float, str]]:
-    """Verdicts by distance, of so many calls for each seed."""
+    """Verdicts by distance, of so many calls for each seed; those that nothing can decide get a fifth of the time."""
     seen: Counter[tuple[float, str]] = Counter()
     for seed in seeds:
         rng = np.random.default_rng(seed)
         first = close(seed, 0.0)
         for distance in rng.choice(DISTANCES, calls, replace=False):
             call = first.at_distance(float(distance))
-            how, outcome = decide(call, rng, seconds)
+            how, outcome = decide(call, rng, seconds if abs(distance) > 1e-9 else seconds / 5)
             wrong = fault(call, outcome)
             assert not wrong, f"seed {seed} ({call.case.kind}), {distance:g}, {how}: {wrong}"
             seen[float(distance), outcome.verdict.value] += 1
@@ -76,7 +76,7 @@ def check(seeds: Sequence[int], calls: int, seconds: float) -> Counter[tuple[flo
 
 @pytest.mark.parametrize("part", range(5))
 def test_no_close_call_is_wrong(part: int) -> None:
-    seen = check(range(5000 + 10 * part, 5010 + 10 * part), 2, 0.3)
+    seen = check(range(5000 + 10 * part, 5010 + 10 * part), 2, 1.0)
     assert seen.total() == 20
 
 
@@ -84,6 +84,6 @@ def test_no_close_call_is_wrong(part: int) -> None:
 @pytest.mark.parametrize("part", range(50))
 def test_no_close_call_is_wrong_on_many_networks(part: int) -> None:
     """2,500 networks at three distances each."""
-    seen = check(range(10_000 + 50 * part, 10_050 + 50 * part), 3, 0.4)
+    seen = check(range(10_000 + 50 * part, 10_050 + 50 * part), 3, 2.0)
     assert seen.total() == 150
     assert sum(n for (_, verdict), n in seen.items() if verdict in ("holds", "violated")) >= 20

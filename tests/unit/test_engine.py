@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from anybound.budget import Budget
+from anybound.search import engine
 from anybound.search.bounder import Expansion
 from anybound.search.branchings.random import Random
 from anybound.search.engine import Ended, SearchPlan, SearchResult, search
@@ -95,3 +96,44 @@ def test_a_bound_that_is_no_number_proves_nothing() -> None:
 def test_without_neurons_to_split_there_is_nothing_to_choose() -> None:
     """A clause of several rows may stay open on a network whose neurons are all stable."""
     assert best(np.zeros((2, 0), np.float32)).tolist() == [NOTHING_LEFT, NOTHING_LEFT]
+
+
+def test_bounds_and_counts_are_told_while_it_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And what is told at any time is the least of all leaves', open ones by an ancestor's if need be."""
+    monkeypatch.setattr(engine, "TELL_EVERY", 0.0)
+    told: list[tuple[list[float], int]] = []
+    bounder = _Bounder(-1.0, 2.0)
+    plan = SearchPlan(Random(), subproblems=100, batch=4)
+    found = search(
+        bounder, np.arange(2), plan, Budget(), advance=lambda b, n: told.append((b.tolist(), n))
+    )
+    assert found.ended is Ended.COUNT
+    assert [bounds for bounds, _ in told] == [[-1.0, 2.0]] * len(told)
+    counts = [count for _, count in told]
+    assert len(counts) > 5
+    assert counts == sorted(set(counts))
+    assert found.lower.tolist() == [-1.0, 2.0]
+
+
+def test_without_time_an_open_leaf_has_the_bound_of_an_ancestor(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Rigorous evaluation of all that is open may take long, and the time is over."""
+
+    class _Rising(_Bounder):
+        """Sub-problems are worth more, the deeper they are."""
+
+        def children(
+            self, parents: Any, neuron: Index, threshold: float, *, inputs: bool
+        ) -> Expansion:
+            self.worth = self.worth + 0.125
+            return super().children(parents, neuron, threshold, inputs=inputs)
+
+    for seconds in ("_LAST_PROVING", "_LONGEST_PROVING"):
+        monkeypatch.setattr(engine, seconds, 0.0)
+    plan = SearchPlan(Random(), subproblems=10, batch=4)
+    found = search(_Rising(-10.0), np.arange(1), plan, Budget())
+    assert found.lower.tolist() == [-10.0]
+    monkeypatch.undo()
+    found = search(_Rising(-10.0), np.arange(1), plan, Budget())
+    assert -10.0 < found.lower[0] < 0

@@ -71,9 +71,7 @@ def test_a_search_goes_on_in_smaller_batches(monkeypatch: pytest.MonkeyPatch) ->
     rows = [clause.rows for clause in safety.clauses]
 
     def decide() -> tuple[Ended, int]:
-        found = search_clauses(
-            safety.problem, rows, np.arange(len(rows)), PortablePlan(BaBSR()), Budget(), bounds
-        )
+        found = search_clauses(safety.problem, rows, PortablePlan(BaBSR()), Budget(), bounds)
         assert (found.lower <= [e.upper - shift + 1e-9 for e in case.exact]).all()
         return found.ended, found.subproblems
 

@@ -201,7 +201,14 @@ def _task(box: Box) -> SearchTask:
     bounds = interval(network, box)
     safety = SafetyProblem(problem, (ClauseRows(0, slice(0, 1)),))
     return SearchTask(
-        safety, bounds, safety.clauses, Budget(), 0, lambda points: None, lambda lower, count: None
+        safety,
+        bounds,
+        safety.clauses,
+        Budget(),
+        seed=0,
+        confirm=lambda points: None,
+        look=lambda points: None,
+        advance=lambda lower, count: None,
     )
 
 

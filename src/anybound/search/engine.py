@@ -4,16 +4,21 @@
     → close what is proved in float64 → choose a neuron for the rest → back to the pool
 
 Only rigorous values close a leaf; a child whose float32 bound closes but whose rigorous one does not stays open.
+
+Every sub-problem knows a rigorous bound of its own or of an ancestor, `proved`: whenever the search ends, or is asked,
+the lowest of all leaves' is a lower bound of the whole. Those of open leaves are computed in a share of the time.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from anybound.budget import Budget
 from anybound.outcome import Progress
@@ -21,6 +26,11 @@ from anybound.search.bounder import Batch, Bounder, Expansion
 from anybound.search.pool import Pool
 from anybound.search.rule import NOTHING_LEFT, BranchingRule, Index, Matrix, Vector
 from anybound.search.tree import Tree
+
+TELL_EVERY = 0.25  # seconds, at least, between reports of the rows' bounds
+_PROVING_SHARE = 0.03  # of the time, at most, for rigorous bounds of what is open
+_LAST_PROVING = 0.1  # seconds for them at the end, if there is no time left; and at most
+_LONGEST_PROVING = 1.0
 
 
 class Ended(Enum):
@@ -64,13 +74,16 @@ class SearchResult:
 
 # Told of minimisers z_0 [N, inputs]; returns whether one of them is a witness.
 Inspect = Callable[[Matrix], bool]
+# Told of the rows' rigorous lower bounds so far, and of the number of sub-problems.
+Advance = Callable[[Vector, int], None]
 
 
 class Chosen(NamedTuple):
-    """Open sub-problems with the neuron each is split at next."""
+    """Open sub-problems with the neuron each is split at next, and rigorous lower bounds."""
 
     batch: Batch
     neuron: Index
+    proved: Vector
 
 
 def search(
@@ -80,9 +93,10 @@ def search(
     budget: Budget,
     inspect: Inspect | None = None,
     keep_leaves: bool = False,
+    advance: Advance | None = None,
 ) -> SearchResult:
     """Prove that each of the objective's `rows` is positive, or say how far it came."""
-    run = _Search(bounder, rows, plan, budget, inspect, keep_leaves)
+    run = _Search(bounder, rows, plan, budget, inspect, keep_leaves, advance)
     ended = run.loop()
     return run.result(ended)
 
@@ -98,31 +112,31 @@ class _Search:
         budget: Budget,
         inspect: Inspect | None,
         keep_leaves: bool,
+        advance: Advance | None,
     ) -> None:
-        self.bounder, self.rows, self.plan, self.budget, self.inspect = (
-            bounder,
-            rows,
-            plan,
-            budget,
-            inspect,
-        )
+        self.bounder, self.rows, self.plan, self.budget = bounder, rows, plan, budget
+        self.inspect, self.advance = inspect, advance
         self.rule_state: Any = plan.rule.init(bounder.neurons)
         self.generator = np.random.default_rng(plan.seed)
         self.tree, self.subproblems, self.closed, self.rounds = Tree(), 0, 0, 0
         self.trace: list[Progress] = []
         self.leaves: list[Batch] | None = [] if keep_leaves else None
-        self.stuck: list[Batch] = []
+        self.stuck = 0  # sub-problems in which everything is split, and that are open
         self.found = False  # a witness, among the minimisers of what was stuck
-        self.floor = np.full(len(rows), np.inf)  # the lowest rigorous bound of the leaves closed
+        # The lowest rigorous bound of the leaves that are in no pool, closed or stuck.
+        self.floor = np.full(len(rows), np.inf)
         self.pool: Pool | None = None
         self.batch_type: Any = None
+        self.begun = self.told = time.monotonic()
+        self.proving = 0.0  # seconds spent on rigorous bounds of open leaves
 
     def loop(self) -> Ended:
         root = self.bounder.roots(self.rows, self.tree.add_roots(len(self.rows)))
+        proved = self._certified(root.batch)
         if self._is_witness(root.input):
-            self.stuck.append(root.batch)  # open, though in no pool: its bounds count
+            self._put_away(root.batch, proved)
             return Ended.WITNESS
-        self._push(self._settle(root))
+        self._push(self._settle(root, proved))
         if self.found:
             return Ended.WITNESS
         while self.pool is not None and len(self.pool):
@@ -150,33 +164,35 @@ class _Search:
         sign = np.tile(np.array([1, -1], np.int8), len(parents.neuron))
         node = self.tree.add_children(expansion.batch.node, np.repeat(parents.neuron, 2), sign)
         expansion = expansion._replace(batch=expansion.batch._replace(node=node))
+        proved = np.repeat(parents.proved, 2)  # what holds in a sub-problem holds in both halves
         if look and self._is_witness(expansion.input):
-            self.stuck.append(expansion.batch)
+            self._put_away(expansion.batch, proved)
             return True
-        self._push(self._settle(expansion))
+        self._push(self._settle(expansion, proved))
         self._report()
         return self.found
 
-    def _settle(self, expansion: Expansion) -> Chosen:
+    def _settle(self, expansion: Expansion, proved: Vector) -> Chosen:
         """Close what is rigorously positive, and choose a neuron for the others."""
         batch: Batch = expansion.batch
         promising = np.flatnonzero(batch.bound > self.plan.margin)
         is_open = np.ones(len(batch.row), bool)
         if len(promising):
             candidates = batch.take(promising)
-            certified = self.bounder.certify(candidates)
-            proved = certified > 0
-            is_open[promising[proved]] = False
-            self._close(candidates.take(np.flatnonzero(proved)), certified[proved])
+            certified = np.maximum(self._certified(candidates), proved[promising])
+            closes = certified > 0
+            is_open[promising[closes]] = False
+            self._close(candidates.take(np.flatnonzero(closes)), certified[closes])
             # what failed by rounding alone stays open, just below the threshold
-            batch.bound[promising[~proved]] = self.plan.margin * 0.5
+            batch.bound[promising[~closes]] = self.plan.margin * 0.5
+            proved[promising] = certified
         left = np.flatnonzero(is_open)
         rest = expansion._replace(batch=batch.take(left), coefficient=expansion.coefficient[left])
         if len(left) == 0:
-            return Chosen(rest.batch, np.empty(0, np.int64))
+            return Chosen(rest.batch, np.empty(0, np.int64), proved[left])
         view = self.bounder.open_problems(rest, self.plan.margin)
         neuron = self.plan.rule.choose(self.rule_state, view, self.generator)
-        return self._without_stuck(Chosen(rest.batch, neuron))
+        return self._without_stuck(Chosen(rest.batch, neuron, proved[left]))
 
     def _without_stuck(self, chosen: Chosen) -> Chosen:
         """Sub-problems in which everything is split get more steps; what still does not close is put aside."""
@@ -186,23 +202,34 @@ class _Search:
         batch = chosen.batch.take(np.flatnonzero(stuck))
         expansion = self.bounder.polish(batch, self.plan.margin)
         polished: Batch = expansion.batch
-        certified = self.bounder.certify(polished)
-        proved = certified > 0
-        self._close(polished.take(np.flatnonzero(proved)), certified[proved])
-        if not proved.all():
-            self.stuck.append(polished.take(np.flatnonzero(~proved)))
-            self.found = self.found or self._is_witness(expansion.input[~proved])
+        certified = np.maximum(self._certified(polished), chosen.proved[stuck])
+        closes = certified > 0
+        self._close(polished.take(np.flatnonzero(closes)), certified[closes])
+        if not closes.all():
+            self.stuck += int((~closes).sum())
+            self._put_away(polished.take(np.flatnonzero(~closes)), certified[~closes])
+            self.found = self.found or self._is_witness(expansion.input[~closes])
         rest = np.flatnonzero(~stuck)
-        return Chosen(chosen.batch.take(rest), chosen.neuron[rest])
+        return Chosen(chosen.batch.take(rest), chosen.neuron[rest], chosen.proved[rest])
 
     def _close(self, batch: Batch, certified: Vector) -> None:
         self.closed += len(batch.row)
-        self._lower_to(self.floor, batch, certified)
+        self._put_away(batch, certified)
         if self.leaves is not None:
             self.leaves.append(batch)
 
+    def _put_away(self, batch: Batch, proved: Vector) -> None:
+        """These leaves are in no pool any more; their bounds count all the same."""
+        _lower_to(self.floor, self.rows, batch.row, proved)
+
+    def _certified(self, batch: Batch) -> Vector:
+        """Rigorous lower bounds; a NaN is none."""
+        certified = self.bounder.certify(batch)
+        return np.where(np.isnan(certified), -np.inf, certified)
+
     def _push(self, chosen: Chosen) -> None:
-        columns = {**chosen.batch._asdict(), "neuron": chosen.neuron}
+        columns = {**chosen.batch._asdict(), "neuron": chosen.neuron, "proved": chosen.proved}
+        columns["is_own"] = np.zeros(len(chosen.neuron), bool)  # whether `proved` is no ancestor's
         self.batch_type = type(chosen.batch)
         if self.pool is None:
             self.pool = Pool(columns)
@@ -215,8 +242,9 @@ class _Search:
             taken = self.pool.pop_lowest(self.plan.batch, "bound")
         else:
             taken = self.pool.pop(self.plan.batch)
-        neuron = taken.pop("neuron").astype(np.int64)
-        return Chosen(self.batch_type(**taken), neuron)
+        neuron, proved = taken.pop("neuron").astype(np.int64), taken.pop("proved")
+        del taken["is_own"]
+        return Chosen(self.batch_type(**taken), neuron, proved.astype(np.float64))
 
     def _is_witness(self, minimisers: Matrix) -> bool:
         return self.inspect is not None and len(minimisers) > 0 and self.inspect(minimisers)
@@ -227,22 +255,45 @@ class _Search:
         bounds = self.pool.column("bound")
         lower = float(bounds.min()) if len(bounds) else float("inf")
         self.trace.append(self.budget.progress(lower, len(self.pool), self.closed))
+        now = time.monotonic()
+        if self.advance is not None and now - self.told >= TELL_EVERY:
+            self.told = now
+            self._prove(_PROVING_SHARE * (now - self.begun) - self.proving)
+            self.advance(self._lower(), self.subproblems)
 
     def result(self, ended: Ended) -> SearchResult:
+        if ended not in (Ended.PROVED, Ended.WITNESS):
+            self._prove(min(max(_LAST_PROVING, self.budget.left()), _LONGEST_PROVING))
         return SearchResult(
             ended, self._lower(), self.subproblems, self.tree, self.trace, self.leaves or ()
         )
 
+    def _prove(self, seconds: float) -> None:
+        """Rigorous bounds of open leaves that have only an ancestor's, the lowest first, for so long."""
+        if self.pool is None or seconds <= 0:
+            return
+        started = time.monotonic()
+        proved, is_own = self.pool.column("proved"), self.pool.column("is_own")
+        left = np.flatnonzero(np.logical_not(is_own))
+        left = left[np.argsort(proved[left], kind="stable")]
+        for first in range(0, len(left), self.plan.batch):
+            if time.monotonic() - started > seconds:
+                break
+            at = left[first : first + self.plan.batch]
+            columns = {name: self.pool.column(name)[at] for name in self.batch_type._fields}
+            proved[at] = np.fmax(proved[at], self._certified(self.batch_type(**columns)))
+            is_own[at] = True
+        self.proving += time.monotonic() - started
+
     def _lower(self) -> Vector:
         """The rows' rigorous lower bounds: the lowest of all leaves, closed or still open."""
         lower = self.floor.copy()
-        while self.pool is not None and len(self.pool):
-            self.stuck.append(self._pop().batch)
-        for batch in self.stuck:
-            self._lower_to(lower, batch, self.bounder.certify(batch))
+        if self.pool is not None:
+            _lower_to(lower, self.rows, self.pool.column("row"), self.pool.column("proved"))
         return lower
 
-    def _lower_to(self, lower: Vector, batch: Batch, certified: Vector) -> None:
-        certified = np.where(np.isnan(certified), -np.inf, certified)  # min() would skip a NaN
-        for place, row in enumerate(self.rows):
-            lower[place] = min(lower[place], certified[batch.row == row].min(initial=np.inf))
+
+def _lower_to(lower: Vector, rows: Index, row: NDArray[Any], proved: NDArray[Any]) -> None:
+    """Each row's entry down to the least of its sub-problems'."""
+    for place, number in enumerate(rows):
+        lower[place] = min(lower[place], proved[row == number].min(initial=np.inf))

@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from anybound.bound.bounds import Bounds
 from anybound.bound.intermediates.crown import BestOfIntervalAndCrown
 from anybound.bound.intermediates.strategy import IntermediateStrategy
@@ -25,7 +27,7 @@ from anybound.search.branchings.babsr import BaBSR
 from anybound.search.branchings.filtered import Filtered
 from anybound.search.clauses import Clauses
 from anybound.search.duals import Duals
-from anybound.search.engine import Inspect, SearchPlan, SearchResult, search
+from anybound.search.engine import Advance, Inspect, SearchPlan, SearchResult, search
 from anybound.search.portable_bounder import (
     CHILD,
     LAST,
@@ -34,7 +36,7 @@ from anybound.search.portable_bounder import (
     PortableBounder,
     WeightAscent,
 )
-from anybound.search.rule import BranchingRule, Index
+from anybound.search.rule import BranchingRule
 from anybound.search.tightening import Inherit, Retighten, Tightening
 from anybound.spec.problem import Problem
 
@@ -80,17 +82,18 @@ class PortablePlan:
 def search_clauses(
     problem: Problem,
     clauses: Sequence[slice],
-    open_clauses: Index,
     plan: PortablePlan,
     budget: Budget,
     bounds: Bounds | None = None,
     inspect: Inspect | None = None,
+    advance: Advance | None = None,
 ) -> SearchResult:
-    """Prove of every open clause that some of its rows is positive at any input, or say how far it
+    """Prove of every clause that some of its rows is positive at any input, or say how far it
     came; `bounds` of the hidden layers, if they are known, replace the plan's strategy."""
     known = bounds or plan.intermediate.bounds(problem.network, problem.domain, budget)
     bounder = plan.bounder(problem, known, clauses, budget)
-    return search(bounder, open_clauses, plan.search, budget, inspect)
+    every = np.arange(len(clauses))
+    return search(bounder, every, plan.search, budget, inspect, advance=advance)
 
 
 def paper_plans(batch: int = 300, *, retighten: bool = False) -> Mapping[str, PortablePlan]:

@@ -96,7 +96,6 @@ class _Clauses:
     def loop(self) -> Ended:
         everything = np.arange(len(self.clauses))
         together = self._search(self.bounds, everything, self.budget, self.plan.together)
-        self._learn(everything, together.lower)
         if together.ended in (Ended.PROVED, Ended.WITNESS):
             return together.ended
         ended = Ended.PROVED
@@ -115,22 +114,23 @@ class _Clauses:
         """One clause on bounds of its own."""
         only = np.array([clause])
         if self.plan.tightening is None:
-            result = self._search(self.bounds, only, budget, None)
-            self._learn(only, result.lower)
-            return result.ended
+            return self._search(self.bounds, only, budget, None).ended
         rows, objective = self.clauses[clause], self.problem.objective
         bounds = self.plan.tightening.bounds(self.sparse, self.bounds, self.box, objective, rows)
-        ended = Ended.PROVED
-        if not bool(bounds.is_empty().any()):  # else no input can violate it
-            ended = self._search(bounds, only, budget, None).ended
-        if ended is Ended.PROVED:
-            # What was proved holds on violating inputs, so there are none: the minimum is positive, no more is known.
-            self._learn(only, np.array([np.finfo(np.float64).tiny]))
-        return ended
+        if bool(bounds.is_empty().any()):  # no input can violate it
+            self._learn(only, _on_violating(np.array([np.inf])), self.subproblems)
+            return Ended.PROVED
+        return self._search(bounds, only, budget, None, _on_violating).ended
 
     def _search(
-        self, bounds: Bounds, clauses: Index, budget: Budget, limit: int | None
+        self,
+        bounds: Bounds,
+        clauses: Index,
+        budget: Budget,
+        limit: int | None,
+        meaning: Callable[[Vector], Vector] = lambda lower: lower,
     ) -> SearchResult:
+        """The clauses between these bounds; `meaning` of what is proved there is what is learnt."""
         network = CompactNetwork.of(self.sparse, bounds, self.box)
         objective = CompactObjective.of(self.problem.objective, network, self.clauses)
         bounder = ReluBounder(network, objective, threads=self.plan.threads)
@@ -142,18 +142,32 @@ class _Clauses:
             seed=self.plan.seed,
             subproblems=limit,
         )
-        result = search(bounder, clauses, plan, budget, self.inspect)
-        self.subproblems += result.subproblems
+        before = self.subproblems
+
+        def learn(lower: Vector, subproblems: int) -> None:
+            self._learn(clauses, meaning(lower), before + subproblems)
+
+        result = search(bounder, clauses, plan, budget, self.inspect, advance=learn)
         self.trace += result.trace
+        learn(result.lower, result.subproblems)
         return result
 
-    def _learn(self, clauses: Index, lower: Vector) -> None:
+    def _learn(self, clauses: Index, lower: Vector, subproblems: int) -> None:
         self.lower[clauses] = np.fmax(self.lower[clauses], lower)
+        self.subproblems = subproblems
         if self.advance is not None:
-            self.advance(clauses, lower, self.subproblems)
+            self.advance(clauses, lower, subproblems)
 
     def _open(self) -> Index:
         return np.flatnonzero(~(self.lower > 0))
 
     def report(self, ended: Ended) -> ReluReport:
         return ReluReport(ended, self.lower, self.subproblems, self.trace)
+
+
+def _on_violating(lower: Vector) -> Vector:
+    """Bounds that hold on violating inputs alone, as bounds on all inputs.
+
+    If the least value is not positive, it is taken at a violating input. So a bound that is not positive
+    holds everywhere; a positive one says that no input violates, and no more."""
+    return np.where(lower > 0, np.finfo(np.float64).tiny, lower)

@@ -37,6 +37,10 @@ class Errand:
         bounds = zip(known, lower, strict=True)
         self.task.advance({self.numbers[int(c)]: float(b) for c, b in bounds}, subproblems)
 
+    def advance_all(self, lower: Vector, subproblems: int) -> None:
+        """Keep what was proved of all clauses."""
+        self.advance(self.everything, lower, subproblems)
+
     def pool_memory(self, planned: int) -> int:
         """Bytes for open sub-problems: as planned, or half of what there is."""
         given = self.task.budget.memory

@@ -40,5 +40,5 @@ class Inputs(BoxPlan, Search):
             splitter,
             replace(self, memory=errand.pool_memory(self.memory)),
             errand.inspect,
-            lambda lower, subproblems: errand.advance(errand.everything, lower, subproblems),
+            errand.advance_all,
         )

@@ -40,10 +40,10 @@ class Paper(Search):
         result = search_clauses(
             task.safety.problem,
             errand.rows,
-            errand.everything,
             replace(plan, memory=errand.pool_memory(plan.memory), seed=task.seed),
             task.budget,
             None,
             errand.inspect,
+            errand.advance_all,
         )
         return errand.report(result.ended, result.lower, result.subproblems, result.trace, self)

@@ -31,11 +31,11 @@ class Portable(Search):
         result = search_clauses(
             task.safety.problem,
             errand.rows,
-            errand.everything,
             replace(self.plan, memory=errand.pool_memory(self.memory), seed=task.seed),
             task.budget,
             task.bounds,
             errand.inspect,
+            errand.advance_all,
         )
         return errand.report(result.ended, result.lower, result.subproblems, result.trace, self)
 

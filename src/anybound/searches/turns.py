@@ -7,6 +7,7 @@ Splitting neurons begins anew, so that turns are twice as long each time.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from anybound.decision import Search, SearchReport, SearchTask
@@ -60,6 +61,7 @@ class _Match:
         self.boxes: BoxSearch = plan.inputs.begun(self.errand)
         self.ended = Ended.BUDGET  # of splitting the input
         self.neurons = neurons  # what splitting them found in its last turn
+        self.before = 0  # sub-problems of its turns but the last
 
     def run(self) -> SearchReport:
         seconds, turn = self.plan.first, 0
@@ -92,7 +94,14 @@ class _Match:
         """Whether splitting neurons decides."""
         if self.task.budget.is_spent():
             return False
-        self.neurons = self.plan.turn_of_neurons(self.task, seconds)
+        self.before += 0 if self.neurons is None else self.neurons.subproblems
+        others = self.boxes.subproblems + self.before
+
+        def advance(lower: Mapping[int, float], subproblems: int) -> None:
+            self.task.advance(lower, others + subproblems)
+
+        task = replace(self.task, advance=advance)
+        self.neurons = self.plan.turn_of_neurons(task, seconds)
         return _decides(self.neurons)
 
     def _report(self, decided: str) -> SearchReport:
@@ -106,7 +115,7 @@ class _Match:
         return replace(
             own,
             lower={c: max(b, own.lower[c]) for c, b in self.neurons.lower.items()},
-            subproblems=own.subproblems + self.neurons.subproblems,
+            subproblems=own.subproblems + self.before + self.neurons.subproblems,
             witness=own.witness or self.neurons.witness,
             trace=[*own.trace, *self.neurons.trace],
         )
