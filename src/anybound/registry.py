@@ -11,7 +11,9 @@ import ast
 import dataclasses
 import importlib
 import inspect
+import math
 import pkgutil
+from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from enum import Enum
@@ -177,6 +179,8 @@ def _value(tree: ast.expr, hint: Any, text: str, registry: Registry[Any]) -> Any
             return float(value)
         if (kind is str and isinstance(value, str)) or (value is None and kind is type(None)):
             return value
+        if kind in (tuple, Sequence) and isinstance(value, tuple):
+            return tuple(_value(e, get_args(option)[0], text, registry) for e in _elements(tree))
     raise InvalidConfig(
         f"{text!r}: {ast.unparse(tree)!r} is not a value of type {_type_name(hint)}"
     )
@@ -198,7 +202,13 @@ def _nested(tree: ast.Name | ast.Call, kind: type, text: str, registry: Registry
     return None
 
 
+def _elements(tree: ast.expr) -> list[ast.expr]:
+    return tree.elts if isinstance(tree, ast.Tuple) else []
+
+
 def _constant(tree: ast.expr) -> Any:
+    if isinstance(tree, ast.Name) and tree.id == "inf":
+        return math.inf
     try:
         return ast.literal_eval(tree)
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
@@ -206,7 +216,10 @@ def _constant(tree: ast.expr) -> Any:
 
 
 def _entry(name: str, cls: type) -> Entry:
-    hints = get_type_hints(cls)
+    try:
+        hints = get_type_hints(cls)
+    except NameError:  # of a name that is imported for type checkers only
+        hints = {field.name: field.type for field in dataclasses.fields(cast(Any, cls))}
     parameters = tuple(
         Parameter(f.name, _type_name(hints[f.name]), _default(f))
         for f in dataclasses.fields(cast(Any, cls))
@@ -219,10 +232,25 @@ def _entry(name: str, cls: type) -> Entry:
 
 def _default(field: dataclasses.Field[Any]) -> str:
     if field.default_factory is not dataclasses.MISSING:
-        return repr(field.default_factory())
-    if field.default is dataclasses.MISSING:
-        return "required"
-    return field.default.value if isinstance(field.default, Enum) else repr(field.default)
+        return _text(field.default_factory())
+    return "required" if field.default is dataclasses.MISSING else _text(field.default)
+
+
+def _text(value: Any) -> str:
+    """A value as `parse` takes it."""
+    if isinstance(value, Enum):
+        return str(value.value)
+    if not dataclasses.is_dataclass(value):
+        return repr(value)
+    given = (f"{f.name}={_text(getattr(value, f.name))}" for f in dataclasses.fields(value))
+    return f"{_name_of(type(value))}({', '.join(given)})"
+
+
+def _name_of(cls: type) -> str:
+    """What a record is called: the file's name for a plug-in, else the class's in lower case."""
+    module = cls.__module__.rpartition(".")
+    registered = any(module[0] == registry.package for registry in REGISTRIES)
+    return module[2] if registered else cls.__name__.lower()
 
 
 def _type_name(hint: Any) -> str:
@@ -230,7 +258,7 @@ def _type_name(hint: Any) -> str:
         return " or ".join(_type_name(option) for option in get_args(hint))
     if isinstance(hint, type) and issubclass(hint, Enum):
         return " | ".join(str(member.value) for member in hint)
-    return getattr(hint, "__name__", str(hint))
+    return hint if isinstance(hint, str) else getattr(hint, "__name__", str(hint))
 
 
 METHODS: Registry[Any] = Registry(
@@ -246,3 +274,14 @@ RULES: Registry[Any] = Registry(
 )
 SEARCHES: Registry[Any] = Registry("anybound.searches", "anybound.decision:Search", "search")
 REGISTRIES: tuple[Registry[Any], ...] = (METHODS, INTERMEDIATES, RULES, SEARCHES)
+
+# Not options: what networks, properties and attacks are made of, listed with the others.
+ACTIVATIONS: Registry[Any] = Registry(
+    "anybound.model.activations", "anybound.model.activations.activation:Activation", "activation"
+)
+DOMAINS: Registry[Any] = Registry(
+    "anybound.model.domains", "anybound.model.domains.domain:Domain", "input set"
+)
+ATTACKS: Registry[Any] = Registry(
+    "anybound.search.attacks", "anybound.search.attack:Attack", "attack"
+)

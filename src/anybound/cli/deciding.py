@@ -8,6 +8,7 @@ from argparse import Namespace
 from typing import Any
 
 from anybound.cli.parser import Parser
+from anybound.cli.plugin_text import plugin_text
 
 __all__ = ["add_deciding_options", "deciding_arguments", "size"]
 
@@ -20,18 +21,21 @@ def add_deciding_options(parser: Parser) -> None:
     parser.add_argument(
         "--method",
         metavar="M",
+        type=plugin_text,
         help="what bounds clauses at the root and, if it iterates, the search's sub-problems; "
-        "see 'anybound methods' (default: crown, then slopes)",
+        "see 'anybound methods' (default: crown, then slopes); or a file, METHOD.toml",
     )
     parser.add_argument(
         "--intermediate",
         metavar="M",
+        type=plugin_text,
         help="how hidden layers are bounded; see 'anybound methods' (default: auto)",
     )
     searching = parser.add_mutually_exclusive_group()
     searching.add_argument(
         "--search",
         metavar="S",
+        type=plugin_text,
         help="what decides the clauses that are open then; see 'anybound methods' (default: auto)",
     )
     searching.add_argument(

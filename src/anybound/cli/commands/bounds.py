@@ -10,6 +10,7 @@ from anybound.cli.command import Command, Example
 from anybound.cli.input_sets import add_input_set_options, input_set_of
 from anybound.cli.output import Output, Record
 from anybound.cli.parser import Parser, seconds
+from anybound.cli.plugin_text import plugin_text
 
 if TYPE_CHECKING:
     import numpy as np
@@ -32,11 +33,16 @@ def _configure(parser: Parser) -> None:
         "--layer", metavar="K", type=int, help="bound layer K's pre-activation, not the output"
     )
     parser.add_argument(
-        "--method", metavar="M", default="slopes", help="see 'anybound methods' (default: slopes)"
+        "--method",
+        metavar="M",
+        type=plugin_text,
+        default="slopes",
+        help="see 'anybound methods' (default: slopes); or a file, METHOD.toml",
     )
     parser.add_argument(
         "--intermediate",
         metavar="M",
+        type=plugin_text,
         default="auto",
         help="how hidden layers are bounded; see 'anybound methods' (default: auto)",
     )

@@ -65,7 +65,7 @@ def _named(kinds: Mapping[str, list[Record]], name: str) -> dict[str, list[Recor
 
 COMMAND = Command(
     name="methods",
-    summary="list methods, strategies and rules, with their parameters and defaults",
+    summary="list methods, strategies, rules, searches, activations, input sets and attacks",
     examples=(
         Example("anybound methods", "everything that a name stands for"),
         Example("anybound methods proximal", "one of them"),

@@ -1,0 +1,56 @@
+"""What the pages of the documentation show: their blocks, in order, and how a reader would run them."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+
+from anybound.cli.main import main
+from anybound_check.__main__ import main as check
+
+ROOT = Path(__file__).parents[1]
+_BLOCK = re.compile(r"^```(\w+)(?: title=\"(.*?)\")?\n(.*?)^```", re.DOTALL | re.M)
+_PROGRAMS = {"anybound": main, "anybound-check": check}
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block: its language, its text, and the file that it is (or "")."""
+
+    language: str
+    text: str
+    title: str = ""
+
+    @property
+    def commands(self) -> list[list[str]]:
+        """The words of every command line of this project's programs in a bash block."""
+        if self.language != "bash":
+            return []
+        lines = self.text.replace("\\\n", " ").splitlines()
+        words = [shlex.split(line, comments=True) for line in lines]
+        return [line for line in words if line and line[0] in _PROGRAMS]
+
+
+def blocks(page: Path) -> list[Block]:
+    """All fenced blocks of a page."""
+    found = _BLOCK.findall(page.read_text(encoding="utf-8"))
+    return [Block(language, text, title) for language, title, text in found]
+
+
+def pages() -> list[Path]:
+    """The pages written by hand, in the order of the site's navigation."""
+    nav = (ROOT / "mkdocs.yml").read_text().split("\nnav:\n")[1]
+    named = [ROOT / "docs" / name for name in re.findall(r": ([\w/-]+\.md)$", nav, re.M)]
+    return [page for page in named if page.is_file()]
+
+
+def run(words: list[str]) -> tuple[int, str, str]:
+    """The exit code, standard output and standard error of a command, run in this process."""
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = _PROGRAMS[words[0]](words[1:])
+    return code, out.getvalue(), err.getvalue()

@@ -1,0 +1,75 @@
+"""Plug-ins as text: what `anybound methods` prints can be given back, and TOML says the same."""
+
+from argparse import ArgumentTypeError
+from pathlib import Path
+
+import pytest
+
+from anybound import registry
+from anybound.cli.plugin_text import plugin_text
+from anybound.registry import METHODS, REGISTRIES, Entry, Registry
+
+ENTRIES = [
+    pytest.param(kind, entry, id=f"{kind.kind}-{entry.name}")
+    for kind in REGISTRIES
+    for entry in kind.entries()
+    if all(p.default != "required" for p in entry.parameters)
+]
+NO_TEXT = {"torch.float32"}  # a default that only Python can give
+
+
+@pytest.mark.parametrize(("kind", "entry"), ENTRIES)
+def test_defaults_are_what_parse_takes(kind: Registry[object], entry: Entry) -> None:
+    given = ", ".join(f"{p.name}={p.default}" for p in entry.parameters if p.default not in NO_TEXT)
+    assert kind.parse(f"{entry.name}({given})") == kind.get(entry.name)()
+
+
+@pytest.mark.parametrize(
+    ("toml", "text"),
+    [
+        ('name = "crown"', "crown()"),
+        ('name = "slopes"\niterations = 7', "slopes(iterations=7)"),
+        (
+            'name = "proximal"\nsweeps = "jacobi"\neta = {name = "linear", start = 1, end = 2.5}',
+            "proximal(sweeps=jacobi, eta=linear(start=1, end=2.5))",
+        ),
+        (
+            'name = "then"\nmethods = [{name = "wk"}, {name = "slopes", iterations = 2}]',
+            "then(wk, slopes(iterations=2))",
+        ),
+    ],
+)
+def test_toml_says_the_same(toml: str, text: str, tmp_path: Path) -> None:
+    path = tmp_path / "method.toml"
+    path.write_text(toml)
+    assert METHODS.parse(plugin_text(str(path))) == METHODS.parse(text)
+
+
+@pytest.mark.parametrize(
+    ("toml", "message"),
+    [
+        ("iterations = 3", "no name"),
+        ('name = "x', "not TOML"),
+        ('name = "slopes"\nschedule = {start = 1}', "no name"),
+        ('name = "slopes"\nwhen = 2020-01-01', "a date is no value"),
+        ('name = "slopes"\n"a b" = 1', "not the name of a parameter"),
+    ],
+)
+def test_a_bad_file_is_refused_in_a_line(toml: str, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "method.toml"
+    path.write_text(toml)
+    with pytest.raises(ArgumentTypeError, match=message) as refused:
+        plugin_text(str(path))
+    assert "\n" not in str(refused.value)
+
+
+def test_a_missing_file_is_refused() -> None:
+    with pytest.raises(ArgumentTypeError, match="No such file"):
+        plugin_text("nowhere.toml")
+
+
+@pytest.mark.parametrize("kind", [registry.ACTIVATIONS, registry.DOMAINS, registry.ATTACKS])
+def test_everything_that_has_a_file_is_listed(kind: Registry[object]) -> None:
+    entries = kind.entries()
+    assert len(entries) >= 3
+    assert all(entry.summary for entry in entries)
