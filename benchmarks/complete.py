@@ -99,9 +99,8 @@ def _decided(
     options.output.mkdir(parents=True, exist_ok=True)
     slug = name.lower().replace(" ", "_").replace("+", "")
     with RecordFile(options.output / f"{network}_{slug}.jsonl") as file:
-        for _ in run.records(file):
-            pass
-        return list(run.done(file).values())
+        before = list(run.done(file).values())
+        return [*before, *run.records(file)]
 
 
 def _line(name: str, records: Sequence[Record], timeout: float) -> Line:
