@@ -136,7 +136,9 @@ def settings_job(
 
 @dataclass(frozen=True)
 class Run:
-    """The instances of a list, and how to decide them. `timeout` replaces those of the list."""
+    """The instances of a list, and how to decide them. `timeout` replaces those of the list.
+
+    `labels` are in every record; records without them are of other runs that share the file."""
 
     instances: Sequence[Instance]
     folder: Path
@@ -144,6 +146,7 @@ class Run:
     workers: int = 1
     options: Mapping[str, Any] = field(default_factory=dict)
     versions: Mapping[str, str | None] = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=dict)
 
     def records(self, file: RecordFile) -> Iterator[Record]:
         """Decide what has no record in the file yet; each record is in the file when it comes."""
@@ -156,7 +159,8 @@ class Run:
 
     def done(self, file: RecordFile) -> dict[tuple[str, str], Record]:
         """The records that the file holds of these instances, which have to be of such a run."""
-        known = {(str(r.get("onnx")), str(r.get("vnnlib"))): r for r in file.records}
+        ours = (r for r in file.records if all(r.get(k) == v for k, v in self.labels.items()))
+        known = {(str(r.get("onnx")), str(r.get("vnnlib"))): r for r in ours}
         found = {i.name: known[i.name] for i in self.instances if i.name in known}
         for instance in self.instances:
             record = found.get(instance.name)
@@ -194,6 +198,7 @@ class Run:
         instance: Instance = finished.job.key
         failed = finished.ending in (Ending.REFUSED, Ending.CRASHED)
         return {
+            **self.labels,
             "onnx": instance.onnx,
             "vnnlib": instance.vnnlib,
             **completed(finished),

@@ -8,14 +8,18 @@ import onnxruntime
 import pytest
 import torch
 
+from anybound.benching import read_expected
 from anybound.bundle import bundled
 from anybound.cli.main import main
 from anybound.experiments.cases import Case, Digits
+from anybound.experiments.complete import ELSEWHERE
+from anybound.experiments.decided import Decided, split
 from anybound.experiments.gaps import Margins
 from anybound.experiments.measurement import Measurement
 from anybound.experiments.style import Style
 from anybound.experiments.table import Table
-from anybound.io.records import read_records
+from anybound.experiments.tables import models
+from anybound.io.records import Record, read_records
 
 OWN = "slopes(iterations=3)"
 ROWS = ("IP", "WK", "Supergradient 370", "Proximal 200", "LP", "Slopes 20")
@@ -124,21 +128,97 @@ def test_drawing_needs_the_records_alone(folder: Path, tmp_path: Path) -> None:
     assert contents(tmp_path) == contents(folder)
 
 
+COMPLETE = ["reproduce", "complete", "--digits", "--quiet", "--network", "base", "--timeout", "30"]
+COMPLETE += ["--row", "Proximal BaBSR", "--row", "MIPplanet", "--row", "anybound"]
+COMPLETE += ["--method", OWN, "--search", "compact(batch=7)"]
+
+
+@pytest.fixture(scope="module")
+def decided(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("complete")
+    assert main([*COMPLETE, "-o", str(folder)]) == 0
+    return folder
+
+
+def test_every_row_decides_every_property_as_expected(decided: Path) -> None:
+    rows = {"Proximal BaBSR", "MIPplanet", "anybound", f"{OWN} BaBSR", "compact(batch=7)"}
+    records = [dict(record) for record in read_records(decided / "records.jsonl")]
+    expected = read_expected(bundled("instances.csv"))
+    assert {(r["row"], r["vnnlib"]) for r in records} == {
+        (row, prop) for row in rows for net, prop in expected if "digits_dense" in net
+    }
+    for record in records:
+        known = {"unsat": "holds", "sat": "violated"}[expected[record["onnx"], record["vnnlib"]]]
+        said = record["plan"].get("solver", record["verdict"])
+        assert said == known, record["row"]
+
+
+def test_cactus_plots_and_tables(decided: Path) -> None:
+    for name in ("verification-main", "verification-appendix"):
+        assert (decided / f"figures/{name}.png").read_bytes().startswith(b"\x89PNG")
+        assert (decided / f"figures/{name}.svg").stat().st_size < 150_000
+    models = (decided / "tables/models.md").read_text()
+    assert f"| {OWN} BaBSR |" in models
+    assert "by the solver's word" in models
+    assert "easy: s" in (decided / "tables/base-model.txt").read_text()
+
+
+def test_complete_goes_on_where_it_was_and_refuses_other_limits(
+    decided: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    content = (decided / "records.jsonl").read_bytes()
+    (tmp_path / "records.jsonl").write_bytes(content)
+    assert main([*COMPLETE, "-o", str(tmp_path)]) == 0
+    assert (tmp_path / "records.jsonl").read_bytes() == content
+    assert contents(tmp_path) == contents(decided)
+    assert main([*COMPLETE, "--timeout", "29", "-o", str(tmp_path)]) == 2
+    assert "other settings" in capsys.readouterr().err
+
+
+def record(row: str, prop: str, seconds: float, verdict: str, **more: object) -> Record:
+    plain = {"role": "base", "network": "net", "row": row, "family": row, "vnnlib": prop}
+    spent = {"cpu_seconds": seconds, "seconds": seconds, "subproblems": 4, "plan": {}}
+    return {**plain, **spent, "verdict": verdict, "config": {"timeout": 50.0}, **more}  # type: ignore[dict-item]  # plain data
+
+
+def test_time_outs_and_difficulty_are_counted() -> None:
+    elsewhere = "LP BaBSR, recorded elsewhere"
+    times = {"a": 100.0, "b": 900.0, "c": 3000.0}
+    known = [record(elsewhere, p, t, "holds", **{ELSEWHERE: True}) for p, t in times.items()]
+    own = [record("own", "a", 1.0, "holds"), record("own", "b", 9.0, "violated")]
+    own += [record("own", "c", 40.0, "timeout"), record("own", "only here", 1.0, "holds")]
+    found = Decided.of([*known, *own], "base")
+    assert found is not None
+    assert found.count == 3
+    assert found.timeouts("own") == pytest.approx(100 / 3)
+    assert found.seconds("own") == pytest.approx(50 / 3)
+    assert found.curve("own")[1].tolist() == pytest.approx([100 / 3, 200 / 3])
+    assert found.elsewhere == {elsewhere}
+    levels = {n: [p.vnnlib for p in d.rows["own"]] for n, d in split(found).items() if d}
+    assert levels == {"easy": ["a"], "medium": ["b"], "hard": ["c"]}
+    assert "≥16.7" in models.table([found]).text
+
+
 @pytest.mark.parametrize(
     ("arguments", "word"),
     [
-        (["--method", "slops"], "slopes"),
-        (["--row", "Gurobi"], "Supergradient 740"),
-        (["--row", "LP time-limited"], "Proximal 400"),
-        (["--data", "/nowhere"], "/nowhere"),
-        (["--draw", "-o", "/nowhere"], "/nowhere"),
+        (["incomplete", "--method", "slops"], "slopes"),
+        (["complete", "--method", "slops"], "slopes"),
+        (["complete", "--search", "compct"], "compact"),
+        (["complete", "--row", "Gurobi"], "MIPplanet"),
+        (["complete", "--network", "madry"], "deep"),
+        (["complete", "--data", "/nowhere"], "/nowhere"),
+        (["incomplete", "--row", "Gurobi"], "Supergradient 740"),
+        (["incomplete", "--row", "LP time-limited"], "Proximal 400"),
+        (["incomplete", "--data", "/nowhere"], "/nowhere"),
+        (["incomplete", "--draw", "-o", "/nowhere"], "/nowhere"),
     ],
 )
 def test_what_cannot_be_run_is_refused_in_a_line(
     arguments: list[str], word: str, tmp_path: Path, capsys: Capture
 ) -> None:
     where = [] if "-o" in arguments else ["-o", str(tmp_path)]
-    assert main(["reproduce", "incomplete", *arguments, *where]) == 2
+    assert main(["reproduce", *arguments, *where]) == 2
     (line,) = [ln for ln in capsys.readouterr().err.splitlines() if ln.startswith("anybound:")]
     assert word in line
 

@@ -13,10 +13,21 @@ from typing import TYPE_CHECKING, Any
 from anybound.errors import MissingDependency
 
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["COLUMN", "PAGE", "figure", "log_ticks", "panels", "plain", "save", "shorten"]
+__all__ = [
+    "COLUMN",
+    "PAGE",
+    "figure",
+    "legend_below",
+    "log_ticks",
+    "panels",
+    "plain",
+    "save",
+    "shorten",
+]
 
 PAGE, COLUMN = 7.0, 3.4  # inches
 _DPI = 150
@@ -77,6 +88,22 @@ def log_ticks(axes: Axes, name: str, low: float, high: float) -> None:
     else:
         axis.set_major_locator(LogLocator(numticks=5))
     axis.set_minor_formatter(NullFormatter())
+
+
+def legend_below(made: Figure, row: Sequence[Axes], columns: int = 3) -> None:
+    """One legend for all panels, each label once."""
+    found: dict[str, Artist] = {}
+    for axes in row:
+        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
+            found.setdefault(label, handle)
+    made.legend(
+        list(found.values()),
+        list(found),
+        loc="outside lower center",
+        ncols=columns,
+        frameon=False,
+        fontsize=7.5,
+    )
 
 
 _TWO_DECADES = 120.0

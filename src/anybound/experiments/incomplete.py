@@ -15,7 +15,7 @@ import torch
 from anybound.bound.bounds import Bounds
 from anybound.bound.decomposition import Decomposition
 from anybound.bound.intermediates.wk import BestOfIntervalAndWK
-from anybound.bound.method import DualResult, Method, maximise
+from anybound.bound.method import DualResult, Method, Stopped, maximise
 from anybound.errors import InvalidConfig
 from anybound.experiments.cases import Case, Source
 from anybound.experiments.measurement import Measurement
@@ -137,4 +137,6 @@ def measure(at_work: Duals, method: Method[object]) -> tuple[tuple[float, ...], 
 def _timed(dual: Decomposition, method: Method[object]) -> tuple[DualResult, float]:
     start = time.process_time()
     found = maximise(dual, method)
+    if found.stopped is Stopped.INTERRUPTED:  # its bounds are valid, but no measurement
+        raise KeyboardInterrupt
     return found, time.process_time() - start

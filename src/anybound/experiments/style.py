@@ -23,6 +23,7 @@ _COLOURS: Mapping[str, str] = MappingProxyType(
         "LP": "#000000",
         "MIPplanet": "#8c6d46",
         "Slopes": "#009e73",
+        "anybound": "#009e73",
     }
 )
 _OTHERS = ("#7a3b9a", "#c5b000", "#00a6a6", "#7f1d1d", "#5b7f00", "#f781bf")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["Table"]
+__all__ = ["Table", "number"]
 
 Cell = str | float | int | None
 _ESCAPES = str.maketrans(
@@ -83,9 +83,11 @@ def _fit(cell: str, width: int, column: int) -> str:
 
 
 def _written(cell: Cell) -> str:
-    """Three digits that matter."""
     if cell is None:
         return "–"
-    if isinstance(cell, float):
-        return f"{cell:,.0f}" if abs(cell) >= 1000 else f"{cell:.3g}"
-    return str(cell)
+    return number(cell) if isinstance(cell, float) else str(cell)
+
+
+def number(value: float) -> str:
+    """Three digits that matter."""
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
