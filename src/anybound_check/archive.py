@@ -104,7 +104,10 @@ def read_archive(content: bytes, limit: int) -> Record:
 def _unpacked(file: zipfile.ZipFile, entry: zipfile.ZipInfo) -> bytes:
     """As much as the entry is said to be; `ZipFile.read` first unpacks all there is."""
     with file.open(entry) as packed:
-        return packed.read(entry.file_size)
+        content = packed.read(entry.file_size)
+    if len(content) < entry.file_size:
+        raise ValueError("an entry is shorter than it says")
+    return content
 
 
 def _array(content: bytes) -> NDArray[Any]:
