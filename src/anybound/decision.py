@@ -149,6 +149,7 @@ class Decision:
         count = len(self.prop.clauses)
         self.lower, self.upper = np.full(count, -np.inf), np.full(count, np.inf)
         self.phases: dict[str, float] = {}
+        self.since: float | None = None  # when the last phase began, if it goes on
         self.plan = settings.plan() | {"clauses": str(count)}
         self.witness: Witness | None = None
         self.told = -np.inf
@@ -189,7 +190,7 @@ class Decision:
             time.process_time() - self.cpu_started,
             self.subproblems,
             self.witness,
-            phases=dict(self.phases),
+            phases=self._phases_so_far(),
             trace=tuple(self.trace),
             plan=dict(self.plan),
             reason=self._why(verdict),
@@ -197,13 +198,21 @@ class Decision:
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
-        """Seconds spent in the block count for the phase; at its end the watcher is told."""
-        started = time.monotonic()
+        """Seconds spent in the block count for the phase, the last of all; at its end the watcher is told."""
+        self.phases[name] = self.phases.pop(name, 0.0)
+        self.since = time.monotonic()
         try:
             yield
         finally:
-            self.phases[name] = self.phases.get(name, 0.0) + time.monotonic() - started
+            self.phases, self.since = self._phases_so_far(), None
         self.tell()
+
+    def _phases_so_far(self) -> dict[str, float]:
+        """Seconds of each phase; the last may be going on."""
+        if self.since is None:
+            return dict(self.phases)
+        name = next(reversed(self.phases))
+        return self.phases | {name: self.phases[name] + time.monotonic() - self.since}
 
     def tell(self) -> None:
         """Let the watcher know how far it is."""

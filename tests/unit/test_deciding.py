@@ -15,7 +15,7 @@ from onnx_models import from_proto, model
 from torch import Tensor
 
 import anybound
-from anybound import Verdict, verify
+from anybound import Verdict, decision, verify
 from anybound.bound.bounds import Bounds
 from anybound.bound.intermediates.crown import BestOfIntervalAndCrown
 from anybound.bound.methods.crown import Crown
@@ -215,7 +215,34 @@ def test_a_search_decides_what_is_open(
     assert outcome.reason == ("" if verdict is Verdict.HOLDS else "tried")
     assert seen[-1].subproblems == 4
     assert [o.clauses[0].lower for o in seen] == sorted(o.clauses[0].lower for o in seen)
-    assert list(outcome.phases) == ["start", "read", "attack", "intermediate", "root", "search"]
+    assert list(outcome.phases) == ["start", "read", "intermediate", "root", "attack", "search"]
+
+
+def test_what_a_search_tells_is_seen_while_it_is_at_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of two input sets: counts go on from one search to the next, and the running phase is the last."""
+    monkeypatch.setattr(decision, "_TELL_EVERY", 0.0)
+    seen = list[Outcome]()
+
+    def search(task: SearchTask) -> SearchReport:
+        (number,) = (member.clause for member in task.open)
+        for count in (1, 2, 5):
+            task.advance({number: -1.0 / count}, count)
+        return SearchReport({}, 5)
+
+    shifted = dense((np.array([[1.0], [-1.0]]), np.ones(2)), (np.array([[1.0, 1.0]]), np.zeros(1)))
+    network = from_proto(shifted).network
+    unsafe_outputs = linear([[1.0]], [0.25])
+    prop = unsafe(box(-1, 1), unsafe_outputs) | unsafe(box(-1, 0.99), unsafe_outputs)
+    loose = {"method": "interval", "attacks": ()}
+    outcome = verify(network, prop, search=search, watch=seen.append, **loose)  # type: ignore[arg-type]
+    at_work = [o for o in seen if list(o.phases)[-1] == "search"]
+    counts = [o.subproblems for o in at_work if o.subproblems]
+    assert counts == sorted(counts)
+    assert set(counts) == {1, 2, 5, 6, 7, 10}
+    assert [o.clauses[0].lower for o in at_work if o.subproblems][:3] == [-0.25, -0.25, -0.2]
+    assert all(o.phases["search"] > 0 for o in at_work)
+    assert outcome.subproblems == 10
+    assert sum(outcome.phases.values()) <= outcome.seconds
 
 
 def test_a_search_cannot_confirm_what_is_no_witness(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ def text_of(renderable: Any) -> str:
 
 def record(**changes: Any) -> dict[str, Any]:
     return {
-        "phases": {"read": 0.5, "root": 0.5},
+        "phases": {"read": 0.5, "search": 0.5},
         "clauses": [{"lower": 0.5, "upper": 2.0}, {"lower": None, "upper": None}],
         "trace": [
             {"seconds": 1.0, "lower": None, "open": 1, "closed": 1},
@@ -56,7 +56,7 @@ def test_amount() -> None:
 def test_a_decision_shows_bounds_tree_rate_memory_and_time() -> None:
     text = text_of(decision_so_far(record(), 4.0, 60.0))
     for shown in (
-        "searching",
+        "search",
         "4 s, 56 s left",
         "? to 2",
         "1 of 2 proved",
@@ -67,9 +67,9 @@ def test_a_decision_shows_bounds_tree_rate_memory_and_time() -> None:
     assert "500 MB" in text
 
 
-def test_before_the_search_the_last_phase_is_named() -> None:
-    text = text_of(decision_so_far(record(trace=[], clauses=[]), 1.0, None))
-    assert "after root" in text
+def test_the_last_phase_is_named() -> None:
+    text = text_of(decision_so_far(record(trace=[], clauses=[], phases={"root": 1.0}), 1.0, None))
+    assert "root" in text
     assert "left" not in text
 
 

@@ -13,7 +13,7 @@ from anybound.cli.live import amount, clock
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-__all__ = ["BenchProgress", "Estimate", "bracket_so_far", "decision_so_far", "estimate"]
+__all__ = ["BenchProgress", "Estimate", "bracket_so_far", "decision_so_far", "estimate", "phase"]
 
 # Records are plain JSON data, whose types the type checker cannot follow by key.
 Data = Any
@@ -24,7 +24,7 @@ def decision_so_far(record: Data, seconds: float, timeout: float | None) -> Rend
     """A property that is being decided: bounds, clauses, the tree, memory, and the time."""
     clauses = record["clauses"]
     proved = sum((clause["lower"] or -math.inf) > 0 for clause in clauses)
-    parts = [(_phase(record), f"{clock(seconds)}{_left(seconds, timeout)}")]
+    parts = [(phase(record), f"{clock(seconds)}{_left(seconds, timeout)}")]
     if clauses:
         low, high = (min(_number(c[end], sign) for c in clauses) for end, sign in _ENDS)
         parts.append(("margin", f"{_shown(low)} to {_shown(high)}"))
@@ -34,6 +34,11 @@ def decision_so_far(record: Data, seconds: float, timeout: float | None) -> Rend
     if record.get("memory"):
         parts.append(("memory", amount(record["memory"])))
     return _lines(*parts)
+
+
+def phase(record: Data) -> str:
+    """What is being done, or was done last."""
+    return str(list(record["phases"])[-1]) if record["phases"] else "start"
 
 
 def bracket_so_far(record: Data, seconds: float, timeout: float | None) -> RenderableType:
@@ -142,13 +147,6 @@ class BenchProgress:
 
 
 _ENDS = (("lower", -math.inf), ("upper", math.inf))
-
-
-def _phase(record: Data) -> str:
-    """The search, if it has told something since the last phase ended; else which one that was."""
-    if record["trace"] and record["trace"][-1]["seconds"] > sum(record["phases"].values()):
-        return "searching"
-    return f"after {list(record['phases'])[-1]}" if record["phases"] else "starting"
 
 
 def _tree(trace: Data) -> str:

@@ -14,7 +14,7 @@ from anybound.cli.deciding import add_deciding_options, deciding_arguments
 from anybound.cli.live import display
 from anybound.cli.output import Output, Record
 from anybound.cli.parser import Parser, seconds
-from anybound.cli.progress import decision_so_far
+from anybound.cli.progress import decision_so_far, phase
 
 __all__ = ["COMMAND"]
 
@@ -96,8 +96,7 @@ def _decided(options: Namespace, started: float, output: Output) -> Record:
 def _progress(record: Record) -> str:
     from anybound.cli.verdicts import summary
 
-    phase = list(record["phases"])[-1]  # type: ignore[arg-type]  # plain data
-    return f"after {phase}: {summary(record)}"
+    return f"{phase(record)}: {summary(record)}"
 
 
 def _tell(record: Record, explain: bool, output: Output) -> None:
