@@ -68,7 +68,7 @@ def _stationary(kind: str, c: Array, h: Array) -> Array:
 
 def slope_below(kind: str, a: Array, b: Array) -> Array:
     """The slope of a line below sigma on [a, b]: the chord, or the tangent through (b, sigma(b))
-    that touches left of 0, by bisection, or one in the middle. Any number will do."""
+    that touches left of 0, by bisection, or that in the middle. Any number will do."""
     (ya, da), (yb, _) = s_shaped(kind, a), s_shaped(kind, b)
     chord = np.where(b > a, (yb - ya) / (b - a), da)
     left, right = a, np.minimum(b, 0.0)
@@ -77,5 +77,5 @@ def slope_below(kind: str, a: Array, b: Array) -> Array:
         y, slope = s_shaped(kind, middle)
         flat = y + slope * (b - middle) < yb
         left, right = np.where(flat, middle, left), np.where(flat, right, middle)
-    tangent = s_shaped(kind, np.where(b <= 0, (a + b) / 2, left))[1]
+    tangent = s_shaped(kind, np.minimum(left, (a + b) / 2))[1]
     return np.where((a >= 0) | ((chord <= da) & (b > 0)), chord, tangent)

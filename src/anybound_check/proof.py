@@ -129,23 +129,23 @@ class Checker:
         renew = proof.indices("renew", len(self.network.acts))
         if len(np.unique(renew)) < len(renew):
             raise Unreadable("a layer is to be renewed twice")
-        leaf, used, walk = 0, 0, _paths(split.tolist())
-        while paths := list(islice(walk, self.batch)):
-            which = np.arange(len(paths))
-            node, sign = np.array([step for path in paths for step in path], int).reshape(-1, 2).T
-            owner = np.repeat(which, [len(path) for path in paths])
+        leaf, used, walk = 0, 0, paths(split.tolist())
+        while batch := list(islice(walk, self.batch)):
+            which = np.arange(len(batch))
+            node, sign = np.array([step for path in batch for step in path], int).reshape(-1, 2).T
+            owner = np.repeat(which, [len(path) for path in batch])
             own = np.zeros(len(node)) if beta is None else beta[used : used + len(node)]
             if len(own) != len(node):
                 raise Unreadable("too few multipliers of splits")
             splits = Splits(split[node], owner, sign.astype(float), at[node], own)
             region = root
             if len(renew) or (split >= self.neurons).any():
-                region = self.renewed(root.divided(len(paths), splits), renew)
-            w = np.ones((len(paths), 1)) if weights is None else weights[leaf + which]
+                region = self.renewed(root.divided(len(batch), splits), renew)
+            w = np.ones((len(batch), 1)) if weights is None else weights[leaf + which]
             problems = self.goal(region, clause, w, which)._replace(splits=splits)
             lower = region.bound(problems._replace(columns=columns, slopes=slopes(leaf + which)))
             yield np.where(region.empty, np.inf, lower)
-            leaf, used = leaf + len(paths), used + len(node)
+            leaf, used = leaf + len(batch), used + len(node)
 
     def renewed(self, region: Region, layers: Index) -> Region:
         """Bounds of these activations' inputs where they may be positive and negative."""
@@ -181,7 +181,7 @@ def _nothing(which: Index) -> Problems:
     return Problems(which, np.zeros(len(which)), np.zeros(len(which)))
 
 
-def _paths(split: list[int]) -> Iterator[list[tuple[int, int]]]:
+def paths(split: list[int]) -> Iterator[list[tuple[int, int]]]:
     """Of each leaf the nodes above it, from the root, and the side taken there."""
     path: list[tuple[int, int]] = []
     for node, code in enumerate(split):

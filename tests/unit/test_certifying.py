@@ -1,6 +1,7 @@
 """Certificates of properties that need a search: the checker is the judge, and a grid the oracle."""
 
 import itertools
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +18,12 @@ from anybound.certifying.boxes import BoxBounder, BoxProof
 from anybound.certifying.input_set import InputSet
 from anybound.spec.problems import problems
 from anybound_check import check
+
+BENDS: dict[str, Callable[[NDArray[np.float64]], NDArray[np.float64]]] = {
+    "Relu": lambda a: np.maximum(a, 0),
+    "Sigmoid": lambda a: 1 / (1 + np.exp(-a)),
+    "Tanh": np.tanh,
+}
 
 
 @dataclass(frozen=True)
@@ -55,7 +62,7 @@ class Files:
         """Over a grid of the box [-1, 1]²."""
         axis = np.linspace(-1, 1, 201)
         x = np.stack(np.meshgrid(axis, axis), -1).reshape(-1, 2)
-        bend = {"Relu": lambda a: np.maximum(a, 0), "Tanh": np.tanh}[self.activation]
+        bend = BENDS[self.activation]
         first, second, last = self.weights
         return float((bend(bend(x @ first) @ second) @ last).min())
 
@@ -89,3 +96,18 @@ def test_what_does_not_hold_gets_no_certificate(tmp_path: Path) -> None:
     files = Files.random(tmp_path, "Relu", 0)
     prop = files.stays_above(files.least + 0.01)
     assert Certifier(files.network, prop).certificate(Budget(1.0)) is None
+
+
+@pytest.mark.parametrize(("activation", "margin"), [("Tanh", 0.06), ("Sigmoid", 0.0015)])
+def test_curved_activations_are_split_at_points(
+    tmp_path: Path, activation: str, margin: float
+) -> None:
+    files = Files.random(tmp_path, activation, 1, width=6)
+    prop = files.stays_above(files.least - margin)
+    certificate = Certifier(files.network, prop).certificate(Budget(60.0))
+    assert certificate is not None
+    ((proof,),) = (group.proofs for group in certificate.groups)
+    assert len(proof.split) > 1  # it needs a search
+    path = tmp_path / "proof.abc"
+    certificate.write(path)
+    assert check(files.network, prop, path).valid

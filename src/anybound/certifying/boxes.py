@@ -16,13 +16,11 @@ import numpy as np
 
 from anybound.budget import Budget
 from anybound.certificate import ClauseProof, Index
-from anybound.certifying.input_set import InputSet, Vector
+from anybound.certifying.input_set import CLEARANCE, InputSet, Vector
 from anybound.search.input_split.splitter import Bounded, Boxes, InputSplitter
 from anybound.search.input_split.tree import BoxTree
 from anybound.spec.problems import ClauseRows
 from anybound_check.bounds import Splits
-
-CLEARANCE = 1e-9  # between float64 evaluations of the same bound in different orders
 
 
 class _Open(NamedTuple):

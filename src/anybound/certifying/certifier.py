@@ -9,14 +9,15 @@ import numpy as np
 from anybound.bound.compact.network import supports
 from anybound.budget import Budget
 from anybound.certificate import Certificate, ClauseProof, Group
-from anybound.certifying.input_set import InputSet
+from anybound.certifying.input_set import CLEARANCE, InputSet
 from anybound.certifying.intermediate import bound_layers
+from anybound.certifying.portable import prove_on_portable
 from anybound.certifying.turns import in_turns
 from anybound.errors import UnsupportedModel
 from anybound.io.files import read_bytes
 from anybound.io.onnx_reader import load
 from anybound.io.vnnlib import read_vnnlib
-from anybound.spec.problems import problems
+from anybound.spec.problems import SafetyProblem, problems
 from anybound_check.arithmetic import Unreadable
 from anybound_check.network import read_network
 from anybound_check.proof import Checker
@@ -46,16 +47,38 @@ class Certifier:
         groups = []
         todo = list(problems(self.network, self.property))
         for index, safety in enumerate(todo):
-            task = InputSet(self.network, self.property, self.checker, safety)
-            share = budget.share(1 / (len(todo) - index))
-            bound_layers(task, share.share(0.5))
-            proofs = self._proofs(task, share)
-            if len(proofs) < len(safety.clauses):
+            group = self._group(safety, budget.share(1 / (len(todo) - index)))
+            if group is None:
                 return None
-            groups.append(Group(task.steps, [proofs[m.clause] for m in safety.clauses]))
+            groups.append(group)
         return Certificate(self.model, self.spec, groups, self.semantics)
 
-    def _proofs(self, task: InputSet, budget: Budget) -> dict[int, ClauseProof]:
-        if supports(task.network, task.box):
-            return {}
-        return in_turns(task, budget)
+    def _group(self, safety: SafetyProblem, budget: Budget) -> Group | None:
+        """All clauses over one input set: the easy way, or else by all means."""
+        task = InputSet(self.network, self.property, self.checker, safety)
+        is_compact = not supports(task.network, task.box)
+        bound_layers(task, budget.share(0.5), tight=False)
+        proofs = _plain(task)
+        if len(proofs) < len(safety.clauses) and not is_compact:
+            task = InputSet(self.network, self.property, self.checker, safety)
+            bound_layers(task, budget.share(0.5), tight=True)
+            proofs = _plain(task)
+        left = [member for member in safety.clauses if member.clause not in proofs]
+        if left:
+            prove = in_turns if is_compact else prove_on_portable
+            proofs |= prove(task, left, budget)
+        if len(proofs) < len(safety.clauses):
+            return None
+        return Group(task.steps, [proofs[member.clause] for member in safety.clauses])
+
+
+def _plain(task: InputSet) -> dict[int, ClauseProof]:
+    """Those of a single leaf with the checker's own slopes, of the clauses for which it is enough."""
+    proofs = {}
+    for member in task.safety.clauses:
+        rows = member.rows.stop - member.rows.start
+        weights = None if rows == 1 else np.ones((1, rows))
+        proof = ClauseProof(task.number[member.clause], weights=weights)
+        if task.leaves(task.region, member, proof)[0] > CLEARANCE:
+            proofs[member.clause] = proof
+    return proofs

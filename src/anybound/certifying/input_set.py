@@ -20,12 +20,14 @@ from anybound.model.network import Network
 from anybound.spec.problems import ClauseRows, SafetyProblem
 from anybound.spec.property import Property
 from anybound_check.archive import Record
-from anybound_check.bounds import Region
+from anybound_check.bounds import Region, Splits
 from anybound_check.network import Network as CheckedNetwork
 from anybound_check.proof import Checker
 from anybound_check.vnnlib import Clause as CheckedClause
 
 Vector = NDArray[np.float64]
+
+CLEARANCE = 1e-9  # between float64 evaluations of the same bound in different orders
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,6 +84,24 @@ class InputSet:
         arrays = Arrays()
         record = Record(proof_fields(proof, arrays), arrays.content)
         return np.concatenate(list(self.checker.leaves(region, self.clause(member), record)))
+
+    def bound(
+        self, region: Region, member: ClauseRows, weight: Vector, columns: Index, slopes: Vector,
+        splits: Splits,
+    ) -> Vector:  # fmt: skip
+        """The checker's lower bounds of N leaves: weights [N, m], slopes [N, A] of A neurons."""
+        found, size = np.empty(len(weight)), self.checker.batch
+        for first in range(0, len(weight), size):
+            part, which = slice(first, first + size), np.arange(len(weight[first : first + size]))
+            goal = self.checker.goal(region, self.clause(member), weight[part], which)
+            own = (splits.owner >= first) & (splits.owner < first + size)
+            cut = Splits._make(column[own] for column in splits)._replace(
+                owner=splits.owner[own] - first
+            )
+            found[part] = region.bound(
+                goal._replace(columns=columns, slopes=slopes[part].T, splits=cut)
+            )
+        return found
 
     def bounds(self, region: Region) -> Bounds:
         """The region's bounds of all hidden layers, float64; of layers without a bend intervals."""

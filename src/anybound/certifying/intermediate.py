@@ -1,28 +1,40 @@
 """Bounds of the hidden layers, as steps of a certificate.
 
 For each layer: intervals; then, for the neurons that are still bent, CROWN on the compact engine to
-see which need no more, and Adam's slopes for the others. What any of it is worth the checker says.
+see which need no more, and Adam's slopes for the others. Where that engine does not apply: CROWN for all of them or, if
+it has to be tight, an ascent in their slopes on the portable one. What any of it is worth the checker says.
 """
 
 from __future__ import annotations
 
 import numpy as np
+import torch
 
+from anybound.bound.backward import crown_slopes, lines_of
 from anybound.bound.compact.network import CompactNetwork, supports
 from anybound.bound.compact.objective import Aim, CompactObjective
 from anybound.bound.compact.problems import Children, Parents
 from anybound.bound.compact.refine import Adam, refine
 from anybound.bound.compact.roots import neuron_bounds
 from anybound.bound.compact.sparse import SparseNetwork
+from anybound.bound.decomposition import Decomposition
+from anybound.bound.hull import Hull
+from anybound.bound.intermediates.iterative import Iterative
+from anybound.bound.intermediates.strategy import chunks
+from anybound.bound.method import maximise
+from anybound.bound.row_search import PART_BYTES
 from anybound.budget import Budget
 from anybound.certificate import Index, Slopes, Step
 from anybound.certifying.input_set import InputSet
+from anybound.spec.problem import Objective, Problem
 
 SLOPE_BITS = 7
+CURVED_BITS = 9  # of slopes that are at most 1/4
+LARGEST_SLOPE = 8.0  # of no use beyond
 
 
-def bound_layers(task: InputSet, budget: Budget) -> None:
-    """Take the steps, as long as there is time."""
+def bound_layers(task: InputSet, budget: Budget, *, tight: bool) -> None:
+    """Take the steps, as long as there is time; `tight` makes a difference on the portable engine."""
     compact = not supports(task.network, task.box)
     sparse = SparseNetwork(task.network) if compact else None
     for k, activation in sorted(task.numbering.activation.items()):
@@ -31,7 +43,8 @@ def bound_layers(task: InputSet, budget: Budget) -> None:
         if behind_input or len(neuron) == 0 or budget.is_spent():
             continue
         if sparse is None:
-            _take(task, Step(activation, neuron, neuron))
+            slopes = ascended_slopes(task, k, neuron, budget) if tight else None
+            _take(task, Step(activation, neuron, neuron, slopes))
             continue
         bounds = task.bounds(task.region)
         lower = {j: bounds.lower[j][0, 0] for j in range(1, k)}
@@ -57,6 +70,28 @@ def refined_slopes(task: InputSet, network: CompactNetwork, neuron: Index) -> Sl
     # only where the coefficient is positive does a slope matter; zeros pack well
     values = np.where(found.coefficient > 0, found.slope, 0)
     return Slopes(task.numbering.neuron[aimed.neuron], values, SLOPE_BITS)
+
+
+def ascended_slopes(task: InputSet, k: int, neuron: Index, budget: Budget) -> Slopes:
+    """Slopes for lower bounds of some neurons of layer k, then for upper ones, by the portable engine."""
+    network, bounds = task.network.upto(k), task.bounds(task.region)
+    hull = Hull(network, task.box, bounds.upto(k))
+    rough, method = hull.to(torch.float32), Iterative().method
+    index = torch.from_numpy(np.concatenate([neuron, neuron]))
+    sign = torch.ones(len(index), dtype=torch.float64)
+    sign[len(neuron) :] = -1
+    parts = []
+    for part in chunks(torch.arange(len(index)), 8 * network.layout.total, PART_BYTES):
+        objective = Objective.neurons(network, index[part], sign[part])
+        problem = Problem(rough.network, rough.domain, objective.to(torch.float32))
+        dual = Decomposition(problem, rough)
+        rho = maximise(dual, method, budget).rho
+        g = dual.coefficients(rho).hidden.data
+        (lower, upper), _ = lines_of(dual, rho, g, crown_slopes(rough))
+        parts.append(torch.where(g < 0, upper, lower)[0])
+    own = task.numbering.neuron[: network.layout.total]
+    values = np.nan_to_num(torch.cat(parts).numpy()).clip(0, LARGEST_SLOPE)
+    return Slopes(own[own >= 0], values[:, own >= 0], CURVED_BITS)
 
 
 def _take(task: InputSet, step: Step) -> None:

@@ -22,15 +22,14 @@ from anybound.bound.compact.sparse import SparseNetwork
 from anybound.bound.compact.tighten import Tightening
 from anybound.budget import Budget
 from anybound.certificate import ClauseProof, Index, Slopes, Step, preorder
-from anybound.certifying.input_set import InputSet, Vector
+from anybound.certifying.input_set import CLEARANCE, InputSet, Vector
 from anybound.certifying.intermediate import SLOPE_BITS
 from anybound.search.branchings.filtered import Filtered
 from anybound.search.engine import Ended, SearchPlan, SearchResult, search
 from anybound.search.relu_bounder import ReluBatch, ReluBounder
 from anybound.spec.problems import ClauseRows
-from anybound_check.bounds import Problems, Region, Splits
-
-CLEARANCE = 1e-9  # between float64 evaluations of the same bound in different orders
+from anybound_check.bounds import Region, Splits
+from anybound_check.proof import paths
 
 
 @dataclass(frozen=True)
@@ -66,9 +65,7 @@ class RoundedBounder(ReluBounder):
         for row in np.unique(batch.row):
             at = np.flatnonzero(batch.row == row)
             member = self.members[int(row)]
-            for first in range(0, len(at), task.checker.batch):
-                part = at[first : first + task.checker.batch]
-                found[part] = self._bounds(task, batch.take(part), member)
+            found[at] = self._bounds(task, batch.take(at), member)
         return found - CLEARANCE
 
     def _bounds(self, task: InputSet, batch: ReluBatch, member: ClauseRows) -> Vector:
@@ -78,11 +75,8 @@ class RoundedBounder(ReluBounder):
         owner, split = np.nonzero(batch.sign)
         sign, beta = (x[owner, split].astype(float) for x in (batch.sign, batch.slope))
         splits = Splits(neuron[split], owner, sign, np.zeros(len(owner)), beta)
-        clause, which = task.clause(member), np.arange(len(batch.row))
-        weight = batch.weight[:, : len(clause.offset)].astype(np.float64)
-        goal: Problems = task.checker.goal(self.region, clause, weight, which)
-        slopes = batch.slope.astype(np.float64).T
-        return self.region.bound(goal._replace(columns=neuron, slopes=slopes, splits=splits))
+        weight = batch.weight[:, : member.rows.stop - member.rows.start].astype(np.float64)
+        return task.bound(self.region, member, weight, neuron, batch.slope.astype(float), splits)
 
 
 class NeuronProofs:
@@ -187,7 +181,8 @@ class _Leaves:
         free = own.sign == 0
         used = free.any(0)
         values = np.where(free, own.slope, 0)[:, used].clip(0, 1)
-        beta = [own.slope[i, path] for i, path in enumerate(_paths(order.split))]
+        above = [[order.split[node] for node, _ in path] for path in paths(order.split.tolist())]
+        beta = [own.slope[i, path] for i, path in enumerate(above)]
         return ClauseProof(
             number,
             steps,
@@ -196,21 +191,6 @@ class _Leaves:
             beta=np.concatenate(beta) if len(split) > 1 else None,
             weights=None if rows == 1 else own.weight[:, :rows].astype(np.float32),
         )
-
-
-def _paths(split: Index) -> list[Index]:
-    """The neurons split above each leaf, from the root, of a tree in preorder."""
-    paths, above = list[Index](), list[tuple[int, bool]]()
-    for code in split.tolist():
-        if code >= 0:
-            above.append((code, True))
-            continue
-        paths.append(np.array([neuron for neuron, _ in above], np.int64))
-        while above and not above[-1][1]:
-            above.pop()
-        if above:
-            above[-1] = (above[-1][0], False)
-    return paths
 
 
 def _steps(

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from anybound.budget import Budget
 from anybound.certificate import ClauseProof
 from anybound.certifying.boxes import BoxBounder, BoxProof
 from anybound.certifying.input_set import InputSet
 from anybound.certifying.neurons import NeuronPlan, NeuronProofs
 from anybound.search.input_split.folded import supports
+from anybound.spec.problems import ClauseRows
 
 FIRST = 0.5  # seconds of the first turn; each is twice as long as the one before
 FEW_INPUTS = 12  # up to so many the input has the first turn
 SOME_INPUTS = 128  # with more, halving one at a time gets nowhere
 
 
-def in_turns(task: InputSet, budget: Budget) -> dict[int, ClauseProof]:
-    """Proofs by clause, of as many clauses as there is time for."""
-    members = task.safety.clauses
+def in_turns(
+    task: InputSet, members: Sequence[ClauseRows], budget: Budget
+) -> dict[int, ClauseProof]:
+    """Proofs by clause, of as many of these as there is time for."""
     varying = int((task.box.lower < task.box.upper).sum())
     if varying > SOME_INPUTS or supports(task.network, task.box):
         return NeuronProofs(task, NeuronPlan(), budget).prove(members)
