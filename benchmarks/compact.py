@@ -23,6 +23,7 @@ from anybound.bound.compact.machine import STEP, WIDTH, addresses
 from anybound.bound.compact.network import CompactNetwork, example_sweep
 from anybound.bound.compact.objective import CompactObjective
 from anybound.bound.compact.problems import Children, Parents
+from anybound.bound.compact.reach import example_reach
 from anybound.bound.compact.rigorous import rigorous
 from anybound.bound.compact.roots import RootBounds
 from anybound.bound.compact.solve import Climb, solve, workspace
@@ -38,7 +39,7 @@ PROBLEMS = 4 * WIDTH
 EXAMPLES = {"base": ("4631",), "wide": ("4720",), "deep": ("5168",)}
 
 
-@kernel(example_sweep(), make_work(1, 1, 1), 1, 1)
+@kernel(example_sweep(), make_work(example_reach(), 1), 1, 1)
 def _products(net: Any, work: Any, repeat: Any, width: Any) -> None:
     """The sparse products of an adjoint and a forward sweep of chunks, and nothing else."""
     net_, work_ = addresses(net), addresses(work)

@@ -26,11 +26,11 @@ from scipy.sparse import csr_matrix, random_array
 from anybound.bound.bounds import Bounds
 from anybound.bound.compact import plain
 from anybound.bound.compact.network import CompactNetwork, supports
-from anybound.bound.compact.objective import CompactObjective
+from anybound.bound.compact.objective import Aim, CompactObjective
 from anybound.bound.compact.packing import pack
 from anybound.bound.compact.problems import Children, Parents, starting_slopes
 from anybound.bound.compact.refine import Adam, refine
-from anybound.bound.compact.rigorous import rigorous
+from anybound.bound.compact.rigorous import exact_workspace, rigorous
 from anybound.bound.compact.roots import RootBounds
 from anybound.bound.compact.solve import Climb, Solved, solve, workspace
 from anybound.bound.compact.sparse import SparseNetwork
@@ -451,6 +451,33 @@ def test_a_decided_problem_keeps_the_slopes_that_decide_it(seed: int) -> None:
     decided = solved.bound > np.median(first)
     assert (bound[decided] >= np.median(first) - 2e-4 * (1 + np.abs(bound[decided]))).all()
     assert (solved.bound >= first - 1e-6 * (1 + np.abs(first))).all()
+
+
+@cases(30)
+@given(seeds)
+def test_cones_are_all_that_bounds_of_neurons_depend_on(seed: int) -> None:
+    """A problem of another kind in the batch makes every sweep visit the whole network."""
+    some = leaves(seed, count=3)
+    if some.network.count == some.network.inputs:
+        return
+    start = Parents.roots(some.network, np.zeros(1, np.int64))
+    draw = np.random.default_rng(seed)
+    target = np.sort(draw.integers(some.network.inputs, some.network.count, 150))
+    weight = draw.choice(np.array([1, -1], np.float32), 150)
+    aim = Aim(np.zeros(150, np.float32), target, weight)
+    mixed = Aim(*(np.append(many, one) for many, one in zip(aim, Aim.none(1), strict=True)))
+    children, more = (Children.of(np.zeros(count, np.int64)) for count in (150, 151))
+    own = some.network, some.objective, start
+    cones = refine(*own, children, Adam(steps=4), aim)
+    everywhere = refine(*own, more, Adam(steps=4), mixed)
+    np.testing.assert_array_equal(cones.bound, everywhere.bound[:150])
+
+    work = exact_workspace(some.network, some.objective)
+    slope = everywhere.slope
+    whole = rigorous(*own, more, slope, mixed, work=work)[:150]
+    for proposed in (slope[:150], cones.slope):  # outside the cones, slopes play no part
+        np.testing.assert_array_equal(rigorous(*own, children, proposed, aim, work=work), whole)
+    np.testing.assert_array_equal(rigorous(*own, more, slope, mixed, work=work)[:150], whole)
 
 
 @cases(25)

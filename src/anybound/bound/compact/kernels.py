@@ -36,6 +36,7 @@ from anybound.bound.compact.machine import (
     where_zero,
 )
 from anybound.bound.compact.network import Single
+from anybound.bound.compact.reach import Reach
 from anybound.bound.compact.rows import Index
 
 ZERO, ONE, INFINITY = np.float32(0), np.float32(1), np.float32(np.inf)
@@ -65,15 +66,17 @@ class Work(NamedTuple):
     shift: Single  # [M]: the rows' constants
     rise: Single  # [M]: the rows' values
     mean: Single  # [M]: their mean over the last steps
+    reach: Reach
     choices: int  # M
 
 
-def make_work(rows: int, ambiguous: int, goals: int, choices: int = 1) -> Work:
+def make_work(reach: Reach, goals: int, choices: int = 1) -> Work:
     """Zeroed buffers, aligned to cache lines."""
+    rows, ambiguous = len(reach.row), len(reach.bent)
     weighted = choices if choices > 1 else 0
     constant, scale, weight, value, best, step = (np.zeros(WIDTH, np.float32) for _ in range(6))
     return Work(
-        x=aligned(rows + 1),
+        x=aligned(rows),
         tile=aligned(ROWS),
         slope=aligned(ambiguous),
         sign=aligned(ambiguous),
@@ -94,6 +97,7 @@ def make_work(rows: int, ambiguous: int, goals: int, choices: int = 1) -> Work:
         shift=aligned(weighted),
         rise=aligned(weighted),
         mean=aligned(weighted),
+        reach=reach,
         choices=choices,
     )
 
@@ -113,15 +117,17 @@ def backward(net: Any, goal: Any, work: Any, width: Any) -> Any:
     `net`, `goal` and `work` are addresses."""
     for lane in range(0, width, LANES):
         store(work.value, 0, lane, load(work.scale, 0, lane) * load(work.constant, 0, lane))
-    blocks = net.adjoint
+    blocks, reach = net.adjoint, work.reach
     for layer in range(net.nodes - 1, 0, -1):
-        for g in range(blocks.layer[layer], blocks.layer[layer + 1]):
+        for at in range(reach.first[layer], reach.first[layer + 1]):
+            g = reach.adjoint[at]
             product(blocks, work, g, width)
             for q in range(ROWS):
                 _relax(net, goal, work, blocks.rows[g * ROWS + q], q, width)
         if work.aimed[0]:
             _aim(net, work, layer, width)
-    for g in range(blocks.layer[0], blocks.layer[1]):
+    for at in range(reach.first[0], reach.first[1]):
+        g = reach.adjoint[at]
         product(blocks, work, g, width)
         for q in range(ROWS):
             _close(net, goal, work, blocks.rows[g * ROWS + q], q, width)
@@ -229,8 +235,9 @@ def climb(net: Any, work: Any, relative: Any, width: Any) -> Any:
 
     Multipliers of splits move by `relative`·|h|, the scale on which they matter. `net` and `work`
     are addresses."""
-    blocks = net.forward
-    for g in range(blocks.layer[net.layers]):
+    blocks, reach = net.forward, work.reach
+    for at in range(reach.used[0]):
+        g = reach.forward[at]
         product(blocks, work, g, width)
         for q in range(ROWS):
             row = blocks.rows[g * ROWS + q]

@@ -44,6 +44,7 @@ from anybound.bound.compact.machine import (
 from anybound.bound.compact.network import CompactNetwork, Single, example_sweep
 from anybound.bound.compact.objective import Aim, CompactObjective, example_goal
 from anybound.bound.compact.problems import Children, Parents, example_problems
+from anybound.bound.compact.reach import example_reach, in_cones, list_forward, restrict
 from anybound.bound.compact.solve import workspace
 from anybound.bound.compact.weights import climb_weights, load_function
 from anybound.errors import InvalidConfig
@@ -113,16 +114,19 @@ def refine(
     inputs: bool = False,
 ) -> Refined:
     """Ascend from the parents' slopes; `scale_unit` `[N]` is the unit in which γ moves, if it is to
-    move."""
+    move.
+
+    Where all objectives are pre-activations and nothing is split, only their cones are visited (see
+    `reach`): slopes and coefficients of neurons outside, which play no part, come out as 0."""
     count, ambiguous = len(children.parent), len(network.ambiguous)
     aim = Aim.none(count) if aim is None else aim
     unit = np.zeros(count, np.float32) if scale_unit is None else scale_unit
     refined = Refined(
         np.empty(count, np.float32),
-        np.empty((count, ambiguous), np.float32),
+        np.zeros((count, ambiguous), np.float32),
         aim.scale.copy(),
-        np.empty((count, ambiguous), np.float32),
-        np.empty((count if inputs else 0, network.inputs), np.float32),
+        np.zeros((count, ambiguous), np.float32),
+        np.zeros((count if inputs else 0, network.inputs), np.float32),
         np.ones((count, objective.width), np.float32),
     )
     work = workspace(network, objective)
@@ -132,7 +136,7 @@ def refine(
     ])  # fmt: skip
     _refine(
         network.sweep, objective.search, parents, children, aim, unit, work, moments,
-        refined, adam.steps, sizes,
+        refined, adam.steps, sizes, in_cones(aim, parents, children) and not unit.any(),
     )  # fmt: skip
     return refined
 
@@ -151,11 +155,12 @@ def _example() -> tuple[object, ...]:
         *example_problems(),
         Aim.none(1),
         matrix[0],
-        make_work(1, 1, 1),
+        make_work(example_reach(), 1),
         _moments(1, 0),
         Refined(matrix[0], matrix, matrix[0], matrix, matrix, matrix),
         1,
         np.zeros(1),
+        True,
     )
 
 
@@ -172,6 +177,7 @@ def _refine(
     refined: Any,
     steps: Any,
     sizes: Any,
+    alone: Any,
 ) -> Any:
     """All chunks, one after the other."""
     net_, goal_, work_, moments_ = (
@@ -185,6 +191,10 @@ def _refine(
         last = min(count, first + WIDTH)
         width = -(-(last - first) // STEP) * STEP
         _load(goal, parents, children, aim, unit, work, moments, first, last, width)
+        if alone:
+            restrict(net, work.reach, work.x, work.target, width)
+            list_forward(net.forward, work.reach)
+        _load_slopes(parents, children, work, moments, first, last, width)
         _ascend(net_, goal_, work_, moments_, len(work.slope), steps, sizes, width)
         _keep(work, moments, refined, first, last)
 
@@ -203,9 +213,7 @@ def _load(
     width: Any,
 ) -> Any:
     """Problems into columns; the columns behind the last one repeat it."""
-    work.split[:] = 0
     work.aimed[0] = 0
-    moments.mean[:], moments.square[:] = 0, 0
     moments.scale_mean[:], moments.scale_square[:] = 0, 0
     for i in range(width):
         child = min(first + i, last - 1)
@@ -215,11 +223,25 @@ def _load(
         work.target[i], work.weight[i] = aim.target[child], aim.weight[child]
         work.aimed[0] |= aim.target[child] >= 0
         moments.scale_unit[i] = unit[child]
-        for a in range(len(work.slope)):
+
+
+@inner
+def _load_slopes(
+    parents: Any, children: Any, work: Any, moments: Any, first: Any, last: Any, width: Any
+) -> Any:
+    """Slopes, signs and fresh moments of the neurons in reach."""
+    for at in range(work.reach.used[1]):
+        a = work.reach.bent[at]
+        work.split[a] = 0
+        for i in range(width):
+            parent = children.parent[min(first + i, last - 1)]
             work.slope[a, i] = parents.slope[parent, a]
             sign = parents.sign[parent, a]
             work.sign[a, i] = sign
             work.split[a] |= abs(sign)
+            moments.mean[a, i], moments.square[a, i] = 0, 0
+    for i in range(width):
+        child = min(first + i, last - 1)
         a = children.neuron[child]
         if a >= 0:
             work.sign[a, i] = children.sign[child]
@@ -235,7 +257,8 @@ def _keep(work: Any, moments: Any, refined: Any, first: Any, last: Any) -> Any:
         refined.scale[first + i] = moments.best_scale[i]
         for r in range(len(work.share)):
             refined.weight[first + i, r] = moments.best_share[r, i]
-        for a in range(len(work.slope)):
+        for at in range(work.reach.used[1]):
+            a = work.reach.bent[at]
             refined.slope[first + i, a] = moments.best[a, i]
             refined.coefficient[first + i, a] = work.h[a, i]
         for j in range(refined.input.shape[1] if len(refined.input) else 0):
@@ -296,7 +319,8 @@ def _remember(work: Any, moments: Any, ambiguous: Any, width: Any) -> Any:
             won = load(moments.won, 0, lane)
             kept = where_zero(won, load(moments.best_share, r, lane), load(work.share, r, lane))
             store(moments.best_share, r, lane, kept)
-    for a in range(ambiguous):
+    for at in range(work.reach.used[1]):
+        a = work.reach.bent[at]
         for lane in range(0, width, LANES):
             won = load(moments.won, 0, lane)
             kept = where_zero(won, load(moments.best, a, lane), load(work.slope, a, lane))
@@ -309,11 +333,14 @@ def _remember(work: Any, moments: Any, ambiguous: Any, width: Any) -> Any:
 @inner
 def _step(net: Any, work: Any, moments: Any, rates: Any, width: Any) -> Any:
     """One forward sweep, and Adam's step of every slope."""
-    blocks = net.forward
-    for g in range(blocks.layer[net.layers]):
+    blocks, reach = net.forward, work.reach
+    for at in range(reach.used[0]):
+        g = reach.forward[at]
         product(blocks, work, g, width)
         for q in range(ROWS):
             row = blocks.rows[g * ROWS + q]
+            if reach.row[row] == 0:
+                continue
             if net.ambiguous[row] < 0:
                 pass_on(net, work, row, q, width)
             else:

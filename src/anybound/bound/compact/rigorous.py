@@ -42,6 +42,7 @@ from anybound.bound.compact.machine import (
 from anybound.bound.compact.network import CompactNetwork, Single, example_exact
 from anybound.bound.compact.objective import Aim, CompactObjective, example_exact_goal
 from anybound.bound.compact.problems import Children, Parents, example_problems
+from anybound.bound.compact.reach import Reach, example_reach, in_cones, reach_all, restrict, whole
 from anybound.bound.compact.rows import Index, Vector
 from anybound.rounding import unit_roundoff
 
@@ -64,12 +65,12 @@ class ExactWork(NamedTuple):
     weight: Vector  # [·]
     value: Vector  # [·]
     loss: Vector  # [·]
+    reach: Reach
 
 
-def _make_work(rows: int, ambiguous: int, goals: int) -> ExactWork:
-    x, tile, slope, sign = (
-        np.zeros((height, WIDTH)) for height in (rows + 1, ROWS, *[ambiguous] * 2)
-    )
+def _make_work(reach: Reach, goals: int) -> ExactWork:
+    rows, ambiguous = len(reach.row), len(reach.bent)
+    x, tile, slope, sign = (np.zeros((height, WIDTH)) for height in (rows, ROWS, *[ambiguous] * 2))
     constant, scale, weight, value, loss = (np.zeros(WIDTH) for _ in range(5))
     split, target, goal = (
         np.zeros(ambiguous, np.int8),
@@ -77,7 +78,19 @@ def _make_work(rows: int, ambiguous: int, goals: int) -> ExactWork:
         np.zeros((goals, WIDTH)),
     )
     return ExactWork(
-        x, tile, slope, sign, split, goal, constant, scale, target, weight, value, loss
+        x,
+        tile,
+        slope,
+        sign,
+        split,
+        goal,
+        constant,
+        scale,
+        target,
+        weight,
+        value,
+        loss,
+        reach,
     )
 
 
@@ -85,7 +98,7 @@ def exact_workspace(network: CompactNetwork, objective: CompactObjective) -> Exa
     """Buffers for `rigorous`; one may serve any number of calls for the same network, one at a
     time."""
     goals = len(objective.exact.coefficient)
-    return _make_work(network.count, len(network.ambiguous), goals)
+    return _make_work(whole(network, forward=False), goals)
 
 
 def rigorous(
@@ -109,7 +122,18 @@ def rigorous(
     work = work or exact_workspace(network, objective)
     aim = Aim.none(count) if aim is None else aim
     weight = parents.weight[children.parent] if weight is None else weight
-    _rigorous(network.exact, objective.exact, parents, children, aim, slope, weight, work, bound)
+    _rigorous(
+        network.exact,
+        objective.exact,
+        parents,
+        children,
+        aim,
+        slope,
+        weight,
+        work,
+        bound,
+        in_cones(aim, parents, children),
+    )
     return bound
 
 
@@ -124,8 +148,9 @@ def _example() -> tuple[object, ...]:
         Aim.none(1),
         single,
         single,
-        _make_work(1, 1, 1),
+        _make_work(example_reach(), 1),
         np.zeros(1),
+        True,
     )
 
 
@@ -140,14 +165,20 @@ def _rigorous(
     weight: Any,
     work: Any,
     bound: Any,
+    alone: Any,
 ) -> Any:
-    """All chunks, one after the other."""
+    """All chunks, one after the other; only what is in reach, if the objectives are pre-activations alone."""
+    if not alone:
+        reach_all(net.adjoint, work.reach)
     net_, work_ = addresses(net), addresses(work)
     count = len(bound)
     for first in range(0, count, WIDTH):
         last = min(count, first + WIDTH)
         width = -(-(last - first) // STEP) * STEP
-        _load(goal, parents, children, aim, slope, weight, work, first, last, width)
+        _load(goal, children, parents, aim, weight, work, first, last, width)
+        if alone:
+            restrict(net, work.reach, work.x, work.target, width)
+        _load_slopes(parents, children, slope, work, first, last, width)
         _sweep(net_, addresses(goal), work_, width)
         for i in range(last - first):
             bound[first + i] = _lower(work.value[i], 1.01 * work.loss[i] + net.lost)
@@ -164,10 +195,9 @@ def _lower(value: Any, loss: Any) -> Any:
 @exact
 def _load(
     goal: Any,
-    parents: Any,
     children: Any,
+    parents: Any,
     aim: Any,
-    slope: Any,
     weight: Any,
     work: Any,
     first: Any,
@@ -175,18 +205,30 @@ def _load(
     width: Any,
 ) -> Any:
     """Problems into columns; the columns behind the last one repeat it."""
-    work.split[:] = 0
     for i in range(width):
         child = min(first + i, last - 1)
         parent = children.parent[child]
         work.scale[i] = aim.scale[child]
         work.target[i], work.weight[i] = aim.target[child], aim.weight[child]
         _load_function(goal, weight[child], parents.row[parent], work, i)
-        for a in range(len(work.slope)):
+
+
+@exact
+def _load_slopes(
+    parents: Any, children: Any, slope: Any, work: Any, first: Any, last: Any, width: Any
+) -> Any:
+    """Slopes and signs of the neurons in reach."""
+    for at in range(work.reach.used[1]):
+        a = work.reach.bent[at]
+        work.split[a] = 0
+        for i in range(width):
+            child = min(first + i, last - 1)
             work.slope[a, i] = slope[child, a]
-            sign = parents.sign[parent, a]
+            sign = parents.sign[children.parent[child], a]
             work.sign[a, i] = sign
             work.split[a] |= abs(sign)
+    for i in range(width):
+        child = min(first + i, last - 1)
         a = children.neuron[child]
         if a >= 0:
             work.sign[a, i] = children.sign[child]
@@ -214,9 +256,10 @@ def _load_function(goal: Any, weights: Any, clause: Any, work: Any, i: Any) -> A
 def _sweep(net: Any, goal: Any, work: Any, width: Any) -> Any:
     for lane in range(0, width, LANES64):
         store(work.value, 0, lane, load(work.scale, 0, lane) * load(work.constant, 0, lane))
-    blocks = net.adjoint
+    blocks, reach = net.adjoint, work.reach
     for layer in range(net.nodes - 1, -1, -1):
-        for g in range(blocks.layer[layer], blocks.layer[layer + 1]):
+        for at in range(reach.first[layer], reach.first[layer + 1]):
+            g = reach.adjoint[at]
             block_product(
                 blocks.column, blocks.weight, work.x, work.tile,
                 blocks.start[g], blocks.start[g + 1], width,

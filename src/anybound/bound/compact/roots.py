@@ -22,12 +22,14 @@ from anybound.bound.compact.network import CompactNetwork
 from anybound.bound.compact.objective import Aim, CompactObjective
 from anybound.bound.compact.problems import Children, Parents
 from anybound.bound.compact.refine import Adam, refine
-from anybound.bound.compact.rigorous import rigorous
+from anybound.bound.compact.rigorous import exact_workspace, rigorous
 from anybound.bound.compact.rows import Index, Vector
 from anybound.bound.compact.sparse import SparseNetwork
 from anybound.bound.interval import Interval, affine_interval, interval
 from anybound.layers import Layers
 from anybound.model.domains.box import Box
+
+_TOGETHER = 512  # neurons; what is kept of each are slopes of all ambiguous rows
 
 
 @dataclass(frozen=True)
@@ -79,20 +81,36 @@ class RootBounds:
 def neuron_bounds(
     compact: CompactNetwork, neuron: Index, adam: Adam | None
 ) -> tuple[Vector, Vector]:
-    """Rigorous bounds of pre-activations of the layer behind a compact network."""
+    """Rigorous bounds of pre-activations of the layer behind a compact network.
+
+    Neurons that look at the same place share a chunk, and so do both sides of each: see `reach`."""
     aimed = compact.aiming(neuron)
     row = aimed.first[-2] + np.arange(len(neuron))
-    weight = np.repeat(np.array([1, -1], np.float32), len(neuron))
-    aim = Aim(np.zeros(2 * len(neuron), np.float32), np.tile(row, 2), weight)
     goal = CompactObjective.none(aimed)
     start = Parents.roots(aimed, np.zeros(1, np.int64))
-    children = Children.of(np.zeros(2 * len(neuron), np.int64))
-    if adam is None:
-        slope = np.tile(start.slope, (2 * len(neuron), 1))
-    else:
-        slope = refine(aimed, goal, start, children, adam, aim).slope
-    value = rigorous(aimed, goal, start, children, slope, aim)
-    return value[: len(neuron)], -value[len(neuron) :]
+    exact_work = exact_workspace(aimed, goal)
+    low, high = np.empty(len(neuron)), np.empty(len(neuron))
+    order = np.argsort(_first_source(aimed, row), kind="stable")
+    for some in np.array_split(order, -(-len(order) // _TOGETHER)):
+        count = 2 * len(some)
+        weight = np.tile(np.array([1, -1], np.float32), len(some))
+        aim = Aim(np.zeros(count, np.float32), np.repeat(row[some], 2), weight)
+        children = Children.of(np.zeros(count, np.int64))
+        if adam is None:
+            slope = np.tile(start.slope, (count, 1))
+        else:
+            slope = refine(aimed, goal, start, children, adam, aim).slope
+        value = rigorous(aimed, goal, start, children, slope, aim, work=exact_work)
+        low[some], high[some] = value[::2], -value[1::2]
+    return low, high
+
+
+def _first_source(network: CompactNetwork, row: Index) -> Index:
+    """The first row that each row reads; 0 where it reads none."""
+    matrix = network.matrix
+    first, last = matrix.indptr[row], matrix.indptr[row + 1]
+    indices = np.append(matrix.indices, 0)
+    return np.where(first < last, indices[first], 0).astype(np.int64)
 
 
 def _cut(image: Interval, within: Interval) -> Interval:

@@ -31,6 +31,7 @@ from anybound.bound.compact.machine import (
 from anybound.bound.compact.network import CompactNetwork, Single, example_sweep
 from anybound.bound.compact.objective import CompactObjective, example_goal
 from anybound.bound.compact.problems import Children, Parents, example_problems
+from anybound.bound.compact.reach import example_reach, whole
 from anybound.bound.compact.weights import climb_weights, load_function
 from anybound.errors import InvalidConfig
 
@@ -70,7 +71,7 @@ def workspace(network: CompactNetwork, objective: CompactObjective) -> Work:
     """Buffers for `solve`; one may serve any number of calls for the same network, one at a
     time."""
     goals = len(objective.exact.coefficient)
-    return make_work(network.count, len(network.ambiguous), goals, objective.width)
+    return make_work(whole(network), goals, objective.width)
 
 
 def solve(
@@ -112,7 +113,7 @@ def _example() -> tuple[object, ...]:
         example_sweep(),
         example_goal(),
         *example_problems(),
-        make_work(1, 1, 1),
+        make_work(example_reach(), 1),
         Solved(matrix[0], matrix, matrix, matrix, matrix),
         1,
         matrix[0],
