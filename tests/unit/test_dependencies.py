@@ -21,6 +21,7 @@ MEMBERS = {
         "bundle",
         "drawing",
         "errors",
+        "host",
         "kernel_cache",
         "kernels",
         "layers",

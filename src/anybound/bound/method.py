@@ -20,6 +20,7 @@ from torch import Tensor
 from anybound.bound.decomposition import Decomposition
 from anybound.budget import Budget
 from anybound.errors import InvalidConfig, InvalidInput
+from anybound.host import looks_freely
 from anybound.layers import Layers
 
 State = TypeVar("State")
@@ -213,11 +214,7 @@ class _Run:
             self.trace.append(TracePoint(seconds, self.iteration, self.best.clone()))
 
     def _keep_better(self, rho: Layers, value: Tensor) -> None:
-        if (
-            self._everything_is_open()
-            and value.device.type == "cpu"
-            and bool((value > self.best).all())
-        ):
+        if self._everything_is_open() and looks_freely(value) and bool((value > self.best).all()):
             self.best, self.best_rho = value, rho  # the common case, without a copy
             return
         old = self.best.index_select(self.axis, self.open)

@@ -14,6 +14,7 @@ from fractions import Fraction
 import torch
 from torch import Tensor
 
+from anybound.host import looks_freely
 from anybound.model.domains.ball import Ball
 from anybound.model.domains.box import Box
 from anybound.model.domains.domain import flat
@@ -97,7 +98,7 @@ def _step_length(h: Tensor, l: Tensor, u: Tensor, r: Tensor, idle: Tensor) -> Te
         step = p.clamp(l, u)
         miss = square - step.square().sum(-1, keepdim=True)
         done = (miss.abs() <= _CLOSE * square) | idle
-        if bool(done.all()):
+        if looks_freely(done) and bool(done.all()):
             break
         low, high = torch.where(miss >= 0, s, low), torch.where(miss < 0, s, high)
         newton = s + miss / torch.where(step == p, h, 0.0).square().sum(-1, keepdim=True)
