@@ -6,7 +6,7 @@ function is smallest at a vertex; a maximum of several at one, after cutting whe
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from itertools import combinations
 
@@ -14,28 +14,34 @@ from exact_certificate import CONSTANT, Forms, Interval
 
 Point = tuple[Fraction, Fraction]
 Plane = tuple[Fraction, Fraction, Fraction]  # a x + b y + c
-Row = tuple[dict[int, int], Fraction]  # coefficients of outputs, b: sum <= b
+Cell = tuple[list[Point], list[Plane]]
+Row = tuple[Mapping[int, int | Fraction], Fraction]  # coefficients of outputs, b: sum <= b
 ZERO = Fraction(0)
 
 
 def minimum(forms: Forms, box: Sequence[Interval], rows: Sequence[Row]) -> Fraction:
     """The least, over the box, of the largest (a y - b) of the rows."""
+    return min(_least(polygon, _values(forms, known, rows)) for polygon, known in cells(forms, box))
+
+
+def cells(forms: Forms, box: Sequence[Interval]) -> list[Cell]:
+    """Convex polygons, and what the variables are on each."""
     first, second = sorted(range(len(box)), key=lambda i: box[i][0] - box[i][1])[:2]
     assert all(l == u for i, (l, u) in enumerate(box) if i not in (first, second))
     (l, u), (low, high) = box[first], box[second]
     corners = [(l, low), (u, low), (u, high), (l, high)]
     inputs: list[Plane] = [(ZERO, ZERO, l) for l, _ in box]
     inputs[first], inputs[second] = (Fraction(1), ZERO, ZERO), (ZERO, Fraction(1), ZERO)
-    cells: list[tuple[list[Point], list[Plane]]] = [(corners, inputs)]
+    parts: list[Cell] = [(corners, inputs)]
     for form in forms.neurons:
         found = []
-        for polygon, known in cells:
+        for polygon, known in parts:
             plane = _plane(form, known)
             for side, sign in zip(_cut(polygon, plane), (1, -1), strict=True):
                 if side:
                     found.append((side, [*known, plane if sign > 0 else (ZERO, ZERO, ZERO)]))
-        cells = found
-    return min(_least(polygon, _values(forms, known, rows)) for polygon, known in cells)
+        parts = found
+    return parts
 
 
 def _plane(form: dict[int, Fraction], known: list[Plane]) -> Plane:

@@ -39,11 +39,9 @@ def certificate(
     network = read_network(model)
     sizes = network.nodes[0].size, network.nodes[network.output].size
     checker = Checker(network, read_property(spec, *sizes), semantics == "float32")
-    region, steps = checker.region(0), []
+    region, steps = checker.region(0), list[Step]()
     for activation in range(1, len(network.acts)):
-        step = _step(checker, rng, activation, 0)
-        checker.improve(region, _record(step_fields, step))
-        steps.append(step)
+        steps.append(random_step(checker, region, rng, activation))
     proofs = []
     for number in range(len(checker.clauses)):
         proof = _Growing(checker, region.copy(), number, rng, style).proof()
@@ -58,7 +56,16 @@ def _record(fields: object, value: object) -> Record:
     return Record(fields(value, arrays), arrays.content)  # type: ignore[operator]
 
 
-def _slopes(checker: Checker, rng: np.random.Generator, rows: int) -> Slopes:
+def random_step(
+    checker: Checker, region: Region, rng: np.random.Generator, activation: int
+) -> Step:
+    """A step, which is taken."""
+    step = _step(checker, rng, activation, 0)
+    checker.improve(region, _record(step_fields, step))
+    return step
+
+
+def random_slopes(checker: Checker, rng: np.random.Generator, rows: int) -> Slopes:
     """For about every second neuron."""
     columns = np.flatnonzero(rng.random(checker.neurons) < 0.6)
     columns = columns if len(columns) else np.zeros(1, np.int64)
@@ -71,7 +78,7 @@ def _step(checker: Checker, rng: np.random.Generator, activation: int, rows: int
     lower, upper = (np.flatnonzero(rng.random(size) < 0.9) for _ in range(2))
     count = len(lower) + len(upper)
     weights = rng.exponential(0.5, (count, rows)) if rows else None
-    slopes = _slopes(checker, rng, count) if count else None
+    slopes = random_slopes(checker, rng, count) if count else None
     return Step(activation, lower, upper, slopes, weights)
 
 
@@ -117,7 +124,7 @@ class _Growing:
         """Each leaf with the best of a few random proposals; CROWN's slopes at first."""
         count, splits = self.split.count(-1), self._depths()
         owner = np.repeat(np.arange(count), splits)
-        slopes = _slopes(self.checker, self.rng, count)
+        slopes = random_slopes(self.checker, self.rng, count)
         clause, best = self.checker.clauses[self.number], np.full(count, -np.inf)
         beta, weights = np.zeros(len(owner)), np.ones((count, self._rows))
         values = np.round(slopes.values)

@@ -1,4 +1,4 @@
-"""Random ReLU networks of a few neurons as ONNX files, and properties of them as VNN-LIB files."""
+"""Random networks of a few neurons as ONNX files, and properties of them as VNN-LIB files."""
 
 from __future__ import annotations
 
@@ -51,24 +51,26 @@ class _Graph:
         return content
 
 
-def network(rng: np.random.Generator, kind: str, outputs: int = 2) -> tuple[bytes, int]:
+def network(
+    rng: np.random.Generator, kind: str, outputs: int = 2, activation: str = "Relu"
+) -> tuple[bytes, int]:
     """An ONNX file, and the number of its inputs: 2, for convolutions 4."""
     graph = _Graph(rng)
     if kind in ("conv", "pool"):
-        return _convolutional(graph, kind == "pool", outputs), 4
+        return _convolutional(graph, kind == "pool", outputs, activation), 4
     width = int(rng.integers(3, 6))
-    x = graph.op("Relu", graph.dense("x", 2, width, kind != "matmul"))
+    x = graph.op(activation, graph.dense("x", 2, width, kind != "matmul"))
     y = graph.dense(x, width, width, kind != "matmul")
     y = graph.op("Add", x, y) if kind == "residual" else y
-    y = graph.dense(graph.op("Relu", y), width, outputs, kind != "matmul")
+    y = graph.dense(graph.op(activation, y), width, outputs, kind != "matmul")
     return graph.content(y, (1, 2)), 2
 
 
-def _convolutional(graph: _Graph, pool: bool, outputs: int) -> bytes:
+def _convolutional(graph: _Graph, pool: bool, outputs: int, activation: str) -> bytes:
     w, b = graph.weight(2, 1, 2, 2, scale=0.7), graph.weight(2, scale=0.3)
     y = graph.op("Conv", "x", w, b, pads=[1, 1, 0, 0] if pool else [1, 0, 0, 0])
     y = graph.op("MaxPool", y, kernel_shape=[2, 2], strides=[2, 2]) if pool else y
-    y = graph.op("Flatten", graph.op("Relu", y))
+    y = graph.op("Flatten", graph.op(activation, y))
     size = 2 if pool else 4
     return graph.content(graph.dense(y, size, outputs), (1, 1, 2, 2))
 
