@@ -52,7 +52,7 @@ def _run(options: Namespace, output: Output) -> int:
     if output.json:
         output.object(record)
     else:
-        _tell(record, options.explain, output)
+        _tell(record, options, output)
     return _INTERRUPTED if record["reason"] == "interrupted" else 0
 
 
@@ -99,16 +99,17 @@ def _progress(record: Record) -> str:
     return f"{phase(record)}: {summary(record)}"
 
 
-def _tell(record: Record, explain: bool, output: Output) -> None:
+def _tell(record: Record, options: Namespace, output: Output) -> None:
     """The verdict alone on standard output, all else on standard error."""
     from anybound.cli.verdicts import explanation, summary
 
     output.raw(f"{record['verdict']}\n")
     output.note(summary(record))
     told = record["plan"].get("certificate")  # type: ignore[union-attr]  # plain data
-    if told and not explain:
+    wanted = options.certificate is not None or record["certified"] is False
+    if told and wanted and not options.explain:
         output.note(f"certificate: {told}")
-    if explain:
+    if options.explain:
         for line in explanation(record):
             output.error(line)
 
