@@ -8,6 +8,7 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import onnxruntime
 import pytest
 import torch
@@ -86,6 +87,27 @@ def test_a_killed_training_goes_on(tmp_path: Path) -> None:
     assert not checkpoint.exists()
 
 
+def test_images_from_a_folder_and_a_normalised_network(tmp_path: Path, capsys: Capture) -> None:
+    random = np.random.default_rng(0)
+    rows = random.integers(0, 256, (64, 3073), dtype=np.uint8)
+    rows[:, 0] %= 10
+    for name in ("data_batch_1.bin", "test_batch.bin"):
+        (tmp_path / name).write_bytes(rows.tobytes())
+    data = ("--dataset", "cifar10", "--data", tmp_path, "--normalised", "--limit", 32)
+    options = ("--training", "pgd", "--epsilon", "8/255", "--steps", 2, "--epochs", 1)
+    code, out, err = run(capsys, "-o", tmp_path / "net.onnx", *data, *options, "--json")
+    assert (code, err) == (0, "")
+    record = json.loads(out)
+    assert (record["model"], record["parameters"], record["images"]) == ("base", 105_966, 32)
+    assert (record["input"], record["mean"]) == ("normalised", [0.485, 0.456, 0.406])
+    assert record["epsilon"] == pytest.approx(8 / 255)
+    rows[3, 0] = 17
+    (tmp_path / "test_batch.bin").write_bytes(rows.tobytes())
+    code, _, err = run(capsys, "-o", tmp_path / "net.onnx", *data)
+    assert code == 2
+    assert "test_batch.bin: label 17; expected 0 to 9" in err
+
+
 def test_an_interrupt_is_130(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "anybound", "train", "-o", str(tmp_path / "net.onnx"), "-v"]
     arguments = ["--model", "dense", "--epochs", "100000", "--threads", "1"]
@@ -108,6 +130,8 @@ def test_an_interrupt_is_130(tmp_path: Path) -> None:
         (["-o", "net.onnx", "--model", "bsae"], "did you mean 'base'?"),
         (["-o", "net.onnx", "--dataset", "digit"], "did you mean 'digits'?"),
         (["-o", "net.onnx", "--data", "folder"], "digits come with scikit-learn"),
+        (["-o", "net.onnx", "--dataset", "cifar10"], "https://www.cs.toronto.edu"),
+        (["-o", "net.onnx", "--dataset", "mnist", "--data", "x"], "x: no such folder or file"),
         (["-o", "net.onnx", "--epsilon", "8/0"], "'8/0' is not a number above 0"),
         (["-o", "net.onnx", "--epsilon", "-1"], "'-1' is not a number above 0"),
         (["-o", "net.onnx", "--epsilon", "much"], "'much' is not a finite number"),

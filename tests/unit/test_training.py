@@ -99,7 +99,7 @@ def test_exports_have_the_nodes_of_the_papers_files(name: str, file: str) -> Non
 
 def test_names_are_those_of_the_architectures() -> None:
     assert set(names.MODELS) == set(ARCHITECTURES)
-    assert set(names.DATASETS) <= set(names.EPSILONS)
+    assert set(names.DATASETS) == set(names.EPSILONS)
 
 
 @pytest.mark.parametrize("optimiser", [Sgd(), AdamW()], ids=["sgd", "adamw"])

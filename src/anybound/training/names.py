@@ -8,6 +8,6 @@ from types import MappingProxyType
 __all__ = ["DATASETS", "EPSILONS", "MODELS"]
 
 MODELS = ("base", "wide", "deep", "small", "dense", "conv", "residual", "sigmoid")
-DATASETS = ("digits",)
+DATASETS = ("digits", "mnist", "cifar10")
 # The radius, in pixels of [0, 1], that networks for a data set are commonly trained against.
 EPSILONS: Mapping[str, float] = MappingProxyType({"digits": 0.1, "mnist": 0.1, "cifar10": 8 / 255})

@@ -215,8 +215,18 @@ COMMAND = Command(
     examples=(
         Example("anybound train --model conv -o conv.onnx", "on the digits of scikit-learn"),
         Example(
-            "anybound train --model conv --training pgd --epsilon 0.1 --steps 7 --json -o conv.onnx",
-            "against an attack; the same command goes on after it was killed",
+            "anybound train --dataset cifar10 --data cifar-10-batches-py --model base -o base.onnx",
+            "the paper's base network; the same command goes on after it was killed",
+        ),
+        Example(
+            "anybound train --dataset cifar10 --data cifar-10-python.tar.gz --model small "
+            "--training pgd --normalised -o small.onnx",
+            "against an attack of 50 steps and ε = 8/255, for normalised images",
+        ),
+        Example(
+            "anybound train --dataset mnist --data mnist --training pgd --epsilon 0.2 "
+            "--steps 7 --json -o mnist.onnx",
+            "with progress on a terminal, and one JSON object on standard output",
         ),
     ),
     configure=_configure,
