@@ -12,9 +12,11 @@ KINDS = ("gemm", "matmul", "residual", "conv", "pool")
 Rows = Sequence[tuple[str, str]]  # left <= right
 
 
-class _Graph:
-    def __init__(self, rng: np.random.Generator) -> None:
-        self.rng = rng
+class Graph:
+    """Nodes that follow each other; random weights, biases of size `bias`."""
+
+    def __init__(self, rng: np.random.Generator, bias: float = 0.3) -> None:
+        self.rng, self.bias = rng, bias
         self.nodes: list[NodeProto] = []
         self.weights: dict[str, NDArray[np.generic]] = {}
 
@@ -31,10 +33,10 @@ class _Graph:
     def dense(self, x: str, inputs: int, outputs: int, gemm: bool = True) -> str:
         scale = np.sqrt(2 / inputs)
         if gemm:
-            w, b = self.weight(outputs, inputs, scale=scale), self.weight(outputs, scale=0.3)
+            w, b = self.weight(outputs, inputs, scale=scale), self.weight(outputs, scale=self.bias)
             return self.op("Gemm", x, w, b, transB=1)
         y = self.op("MatMul", x, self.weight(inputs, outputs, scale=scale))
-        return self.op("Add", y, self.weight(outputs, scale=0.3))
+        return self.op("Add", y, self.weight(outputs, scale=self.bias))
 
     def content(self, last: str, shape: Sequence[int]) -> bytes:
         assert self.nodes[-1].output[0] == last
@@ -52,13 +54,18 @@ class _Graph:
 
 
 def network(
-    rng: np.random.Generator, kind: str, outputs: int = 2, activation: str = "Relu"
+    rng: np.random.Generator,
+    kind: str,
+    outputs: int = 2,
+    activation: str = "Relu",
+    widest: int = 5,
+    bias: float = 0.3,
 ) -> tuple[bytes, int]:
     """An ONNX file, and the number of its inputs: 2, for convolutions 4."""
-    graph = _Graph(rng)
+    graph = Graph(rng, bias)
     if kind in ("conv", "pool"):
         return _convolutional(graph, kind == "pool", outputs, activation), 4
-    width = int(rng.integers(3, 6))
+    width = int(rng.integers(3, widest + 1))
     x = graph.op(activation, graph.dense("x", 2, width, kind != "matmul"))
     y = graph.dense(x, width, width, kind != "matmul")
     y = graph.op("Add", x, y) if kind == "residual" else y
@@ -66,8 +73,8 @@ def network(
     return graph.content(y, (1, 2)), 2
 
 
-def _convolutional(graph: _Graph, pool: bool, outputs: int, activation: str) -> bytes:
-    w, b = graph.weight(2, 1, 2, 2, scale=0.7), graph.weight(2, scale=0.3)
+def _convolutional(graph: Graph, pool: bool, outputs: int, activation: str) -> bytes:
+    w, b = graph.weight(2, 1, 2, 2, scale=0.7), graph.weight(2, scale=graph.bias)
     y = graph.op("Conv", "x", w, b, pads=[1, 1, 0, 0] if pool else [1, 0, 0, 0])
     y = graph.op("MaxPool", y, kernel_shape=[2, 2], strides=[2, 2]) if pool else y
     y = graph.op("Flatten", graph.op(activation, y))

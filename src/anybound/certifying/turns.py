@@ -22,7 +22,7 @@ def in_turns(
 ) -> dict[int, ClauseProof]:
     """Proofs by clause, of as many of these as there is time for."""
     varying = int((task.box.lower < task.box.upper).sum())
-    if varying > SOME_INPUTS or supports(task.network, task.box):
+    if not 0 < varying <= SOME_INPUTS or supports(task.network, task.box):
         return NeuronProofs(task, NeuronPlan(), budget).prove(members)
     proofs, boxes = dict[int, ClauseProof](), dict[int, BoxProof]()
     seconds, neurons_next = FIRST, varying > FEW_INPUTS
