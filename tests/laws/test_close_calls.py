@@ -23,6 +23,7 @@ RELU_IN_A_BOX = (
     "compact(together=0)",
     "inputs",
     "inputs(symbols=0)",
+    "inputs(cut=longest)",
     "turns",
     "mip",
 )

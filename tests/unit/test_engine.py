@@ -66,6 +66,26 @@ class _Bounder:
         return _Open(expansion.batch.bound, threshold)
 
 
+class _Deep(_Bounder):
+    """What five splits make is positive, and nothing before."""
+
+    def __init__(self) -> None:
+        super().__init__(-1.0)
+
+    def _expand(self, row: Index, node: Index, depth: Matrix | None = None) -> Expansion:
+        bound = np.full(len(row), -5.0, np.float32) if depth is None else depth
+        batch = _Batch(row, bound, node)
+        count = len(row)
+        return Expansion(batch, np.zeros((count, NEURONS), np.float32), np.zeros((count, 1), "f4"))
+
+    def children(self, parents: Any, neuron: Index, threshold: float, *, inputs: bool) -> Expansion:
+        row, node = np.repeat(parents.row, 2), np.repeat(parents.node, 2)
+        return self._expand(row, node, np.repeat(parents.bound + 1 + 0.2, 2).astype(np.float32))
+
+    def certify(self, batch: Any) -> Vector:
+        return np.asarray(batch.bound, np.float64)
+
+
 def _run(bounder: _Bounder, looks: int) -> SearchResult:
     """A witness is seen at the given look."""
     seen: list[Matrix] = []
@@ -137,3 +157,55 @@ def test_without_time_an_open_leaf_has_the_bound_of_an_ancestor(
     monkeypatch.undo()
     found = search(_Rising(-10.0), np.arange(1), plan, Budget())
     assert -10.0 < found.lower[0] < 0
+
+
+@pytest.mark.parametrize("place", ["children", "certify", "open_problems"])
+@pytest.mark.parametrize("error", [MemoryError(), RuntimeError("can't allocate memory")])
+def test_where_memory_runs_out_batches_are_halved(place: str, error: Exception) -> None:
+    """And nothing is lost, nor counted twice."""
+    sizes: list[int] = []
+
+    class _Scarce(_Deep):
+        """Memory is enough for two parents."""
+
+        def _spend(self, what: str, count: int) -> None:
+            if what == place and sizes.append(count) is None and count > 4:
+                raise error
+
+        def children(
+            self, parents: Any, neuron: Index, threshold: float, *, inputs: bool
+        ) -> Expansion:
+            self._spend("children", 2 * len(neuron))
+            return super().children(parents, neuron, threshold, inputs=inputs)
+
+        def certify(self, batch: Any) -> Vector:
+            self._spend("certify", len(batch.row))
+            return super().certify(batch)
+
+        def open_problems(self, expansion: Expansion, threshold: float) -> Any:
+            self._spend("open_problems", len(expansion.batch.row))
+            return super().open_problems(expansion, threshold)
+
+    whole, scarce = (
+        search(kind(), np.arange(1), SearchPlan(Random(), batch=64), Budget(), keep_leaves=True)
+        for kind in (_Deep, _Scarce)
+    )
+    assert max(sizes) > 4
+    assert scarce.ended is whole.ended is Ended.PROVED
+    assert scarce.subproblems == whole.subproblems == 2**6 - 2
+    assert len(scarce.tree) == len(whole.tree) == 2**6 - 1
+    assert scarce.lower.tolist() == whole.lower.tolist()
+    leaves = np.concatenate([batch.node for batch in scarce.leaves])
+    inner = np.isin(np.arange(len(scarce.tree)), scarce.tree.parent)
+    assert np.array_equal(np.sort(leaves), np.flatnonzero(~inner))
+
+
+def test_an_error_that_is_not_of_memory_is_a_defect() -> None:
+    class _Broken(_Deep):
+        def certify(self, batch: Any) -> Vector:
+            if len(batch.row) > 1:
+                raise RuntimeError("shapes differ")
+            return super().certify(batch)
+
+    with pytest.raises(RuntimeError, match="shapes differ"):
+        search(_Broken(), np.arange(1), SearchPlan(Random()), Budget())

@@ -11,6 +11,8 @@ from anybound.memory import Pieces, is_out_of_memory
 from anybound.search.branchings.babsr import BaBSR
 from anybound.search.duals import Duals, Work
 from anybound.search.engine import Ended
+from anybound.search.input_split.engine import BoxPlan, BoxSearch, Cut
+from anybound.search.input_split.splitter import Boxes, InputSplitter
 from anybound.search.portable_search import PortablePlan, search_clauses
 from anybound.spec.problems import problems
 
@@ -87,4 +89,33 @@ def test_a_search_goes_on_in_smaller_batches(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(Duals, "of", scarce)
     assert decide() == (ended, count)
     assert ended is Ended.PROVED
+    assert max(sizes) > 4
+
+
+def test_boxes_are_split_in_smaller_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    case = small(31, "relu", np.inf)
+    shift = min(e.lower for e in case.exact) - 0.001
+    (safety,) = problems(case.network, case.shifted(shift))
+    bounds = BestOfIntervalAndCrown().bounds(case.network, safety.problem.domain)
+    rows = [range(clause.rows.start, clause.rows.stop) for clause in safety.clauses]
+
+    def decide(cut: Cut) -> BoxSearch:
+        run = BoxSearch(InputSplitter.of(safety.problem, bounds, rows, symbols=0), BoxPlan(cut=cut))
+        assert run.run(Budget(seconds=20)) is Ended.PROVED
+        assert (run.lower <= [e.upper - shift + 1e-9 for e in case.exact]).all()
+        assert run.done == pytest.approx(1.0)
+        return run
+
+    whole, longest = decide(Cut.ERROR), decide(Cut.LONGEST)
+    assert whole.subproblems != longest.subproblems
+    bound, sizes = InputSplitter.bound, list[int]()
+
+    def scarce(self: InputSplitter, boxes: Boxes) -> object:
+        sizes.append(len(boxes.lower))
+        if len(boxes.lower) > 4:
+            raise MemoryError
+        return bound(self, boxes)
+
+    monkeypatch.setattr(InputSplitter, "bound", scarce)
+    assert decide(Cut.ERROR).subproblems == whole.subproblems
     assert max(sizes) > 4

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anybound.budget import Budget
+from anybound.memory import is_out_of_memory
 from anybound.outcome import Progress
 from anybound.search.bounder import Batch, Bounder, Expansion
 from anybound.search.pool import Pool
@@ -86,6 +87,15 @@ class Chosen(NamedTuple):
     proved: Vector
 
 
+class _Done(NamedTuple):
+    """How far a search is: numbers of sub-problems, of those closed and of those stuck; tree, leaves, floor."""
+
+    counts: tuple[int, int, int]
+    nodes: int
+    leaves: int
+    floor: Vector
+
+
 def search(
     bounder: Bounder,
     rows: Index,
@@ -118,11 +128,12 @@ class _Search:
         self.inspect, self.advance = inspect, advance
         self.rule_state: Any = plan.rule.init(bounder.neurons)
         self.generator = np.random.default_rng(plan.seed)
+        self.batch = plan.batch  # parents at once: fewer after memory ran out
         self.tree, self.subproblems, self.closed, self.rounds = Tree(), 0, 0, 0
         self.trace: list[Progress] = []
         self.leaves: list[Batch] | None = [] if keep_leaves else None
         self.stuck = 0  # sub-problems in which everything is split, and that are open
-        self.found = False  # a witness, among the minimisers of what was stuck
+        self.found = False  # a witness
         # The lowest rigorous bound of the leaves that are in no pool, closed or stuck.
         self.floor = np.full(len(rows), np.inf)
         self.pool: Pool | None = None
@@ -142,7 +153,7 @@ class _Search:
         while self.pool is not None and len(self.pool):
             if self.budget.is_spent():
                 return Ended.BUDGET
-            if self.pool.bytes > self.plan.memory:
+            if self.pool.bytes + self.tree.bytes > self.plan.memory:
                 return Ended.MEMORY
             if self.plan.subproblems is not None and self.subproblems >= self.plan.subproblems:
                 return Ended.COUNT
@@ -153,10 +164,37 @@ class _Search:
         return Ended.BUDGET if self.budget.is_spent() else Ended.STUCK
 
     def _round(self) -> bool:
-        """One batch; whether a witness was found."""
+        """One batch; whether a witness was found. Where memory runs out, nothing has happened but that
+        batches are half as large from now on."""
         self.rounds += 1
+        parents, before = self._pop(), self._done()
+        try:
+            self._expand(parents)
+        except (MemoryError, RuntimeError) as error:
+            if not is_out_of_memory(error) or len(parents.neuron) <= 1:
+                raise
+            self._undo(before)
+            self._push(parents)
+            self.batch = len(parents.neuron) // 2
+        self._report()
+        return self.found
+
+    def _done(self) -> _Done:
+        """What a round adds to."""
+        leaves = 0 if self.leaves is None else len(self.leaves)
+        counts = (self.subproblems, self.closed, self.stuck)
+        return _Done(counts, len(self.tree), leaves, self.floor.copy())
+
+    def _undo(self, before: _Done) -> None:
+        """As it was before a round that failed."""
+        (self.subproblems, self.closed, self.stuck), nodes, leaves, self.floor = before
+        self.tree.forget(nodes)
+        if self.leaves is not None:
+            del self.leaves[leaves:]
+
+    def _expand(self, parents: Chosen) -> None:
+        """The children of a batch closed, or put into the pool."""
         look = self.inspect is not None and (self.rounds - 1) % self.plan.minimisers_every == 0
-        parents = self._pop()
         expansion = self.bounder.children(
             parents.batch, parents.neuron, self.plan.margin, inputs=look
         )
@@ -167,10 +205,9 @@ class _Search:
         proved = np.repeat(parents.proved, 2)  # what holds in a sub-problem holds in both halves
         if look and self._is_witness(expansion.input):
             self._put_away(expansion.batch, proved)
-            return True
-        self._push(self._settle(expansion, proved))
-        self._report()
-        return self.found
+            self.found = True
+        else:
+            self._push(self._settle(expansion, proved))
 
     def _settle(self, expansion: Expansion, proved: Vector) -> Chosen:
         """Close what is rigorously positive, and choose a neuron for the others."""
@@ -238,10 +275,8 @@ class _Search:
     def _pop(self) -> Chosen:
         if self.pool is None:
             raise ValueError("the search has no pool yet")
-        if self.plan.worst_first:
-            taken = self.pool.pop_lowest(self.plan.batch, "bound")
-        else:
-            taken = self.pool.pop(self.plan.batch)
+        lowest = self.plan.worst_first
+        taken = self.pool.pop_lowest(self.batch, "bound") if lowest else self.pool.pop(self.batch)
         neuron, proved = taken.pop("neuron").astype(np.int64), taken.pop("proved")
         del taken["is_own"]
         return Chosen(self.batch_type(**taken), neuron, proved.astype(np.float64))
@@ -276,10 +311,10 @@ class _Search:
         proved, is_own = self.pool.column("proved"), self.pool.column("is_own")
         left = np.flatnonzero(np.logical_not(is_own))
         left = left[np.argsort(proved[left], kind="stable")]
-        for first in range(0, len(left), self.plan.batch):
+        for first in range(0, len(left), self.batch):
             if time.monotonic() - started > seconds:
                 break
-            at = left[first : first + self.plan.batch]
+            at = left[first : first + self.batch]
             columns = {name: self.pool.column(name)[at] for name in self.batch_type._fields}
             proved[at] = np.fmax(proved[at], self._certified(self.batch_type(**columns)))
             is_own[at] = True

@@ -22,6 +22,15 @@ class Tree:
     def __len__(self) -> int:
         return self._count
 
+    @property
+    def bytes(self) -> int:
+        """Of all columns, used or reserved."""
+        return self._parent.nbytes + self._split.nbytes
+
+    def forget(self, first: int) -> None:
+        """The nodes from a number on."""
+        self._count = min(self._count, first)
+
     def add_roots(self, count: int) -> Index:
         """The numbers of new roots."""
         return self._add(np.full(count, -1, np.int32), np.zeros(count, np.int32))

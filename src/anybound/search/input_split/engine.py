@@ -10,11 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from anybound.budget import Budget
+from anybound.memory import is_out_of_memory
 from anybound.outcome import Progress
 from anybound.search.engine import Ended
 from anybound.search.input_split.folded import Index, Vector
@@ -32,6 +34,16 @@ Inspect = Callable[[Vector], bool]
 Advance = Callable[[Vector, int], None]
 
 
+class Cut(Enum):
+    """The input that a box is cut through.
+
+    `ERROR`: what makes most of the bound's error, by gradients and by the inputs' shares in the width of ambiguous
+    neurons. `LONGEST`: the longest edge, relative to the root's."""
+
+    ERROR = "error"
+    LONGEST = "longest"
+
+
 @dataclass(frozen=True)
 class BoxPlan:
     """How a search is run; the planner chooses."""
@@ -41,6 +53,7 @@ class BoxPlan:
     memory: int = 2 << 30  # bytes of the stack, of the tree and of proofs that are kept
     subproblems: int | None = None  # stop after so many
     keep_proofs: bool = False
+    cut: Cut = Cut.ERROR
 
 
 class Proofs(NamedTuple):
@@ -137,7 +150,14 @@ class BoxSearch:
         """One batch; whether a witness was found."""
         taken = self.pool.pop(self.batch)
         boxes = Boxes(taken["lower"], taken["upper"], taken["is_open"])  # type: ignore[arg-type]  # as pushed
-        bounded = self.splitter.bound(boxes)
+        try:
+            bounded = self._bounded(boxes)
+        except (MemoryError, RuntimeError) as error:
+            if not is_out_of_memory(error) or len(boxes.lower) <= 1:
+                raise
+            self.pool.push(taken)
+            self.batch = len(boxes.lower) // 2
+            return False
         self.subproblems += len(boxes.lower)
         # a box is never worse than the one it was cut from
         bound = np.where(boxes.is_open, np.fmax(bounded.bound, taken["bound"]), np.inf)
@@ -153,6 +173,13 @@ class BoxSearch:
         at = np.flatnonzero(left & ~stays)
         self._split(boxes._replace(is_open=is_open), bounded, bound, taken, at)
         return self._is_witness(bounded)
+
+    def _bounded(self, boxes: Boxes) -> Bounded:
+        """With the inputs to cut."""
+        bounded = self.splitter.bound(boxes)
+        if self.plan.cut is Cut.ERROR:
+            return bounded
+        return bounded._replace(choice=_longest(boxes, self.splitter.root, bounded.choice))
 
     def _split(
         self, boxes: Boxes, bounded: Bounded, bound: Vector, taken: dict[str, Any], at: Index
@@ -202,3 +229,11 @@ class BoxSearch:
         self.trace.append(budget.progress(float(lower.min()), len(self.pool), self.closed))
         if self.advance is not None:
             self.advance(lower, self.subproblems)
+
+
+def _longest(boxes: Boxes, root: Boxes, choice: Index) -> Index:
+    """`[N]`: the longest edge that can be cut, −1 where there is nothing to choose."""
+    middle = 0.5 * boxes.lower + 0.5 * boxes.upper
+    can_be_cut = (boxes.lower < middle) & (middle < boxes.upper)
+    share = np.where(can_be_cut, boxes.upper - boxes.lower, -1.0) / (root.upper - root.lower)
+    return np.where(choice < 0, choice, share.argmax(1))
