@@ -1,11 +1,13 @@
-"""What to do when memory runs out: work in pieces, and in smaller ones after an allocation failed."""
+"""Memory: how much is in use, and what to do when it runs out: work in pieces, and in smaller ones from then on."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import TypeVar
 
-__all__ = ["Pieces", "is_out_of_memory"]
+__all__ = ["Pieces", "is_out_of_memory", "resident"]
 
 T = TypeVar("T")
 
@@ -15,6 +17,15 @@ def is_out_of_memory(error: BaseException) -> bool:
     said = str(error).lower()
     torch_says = "allocate memory" in said or "out of memory" in said
     return isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and torch_says)
+
+
+def resident(pid: int | None) -> int:
+    """Bytes of a process in memory; 0 where that cannot be told."""
+    try:
+        pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    except (OSError, IndexError, ValueError):
+        return 0
+    return pages * os.sysconf("SC_PAGE_SIZE")
 
 
 class Pieces:

@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from anybound.errors import InvalidInput
+from anybound.memory import resident
 from anybound.runtime.job import Crash, Ending, Finished, Job, execute
 from anybound.runtime.pool import run_all, run_here, run_one
-from anybound.runtime.process import cpu_seconds, resident, server
+from anybound.runtime.process import cpu_seconds, server
 from anybound.runtime.signals import sigterm_interrupts
 
 Report = Callable[[Mapping[str, Any]], None]

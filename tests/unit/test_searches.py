@@ -1,5 +1,6 @@
 """Searches by name: each decides, or says honestly that it does not; and plug-ins of one's own."""
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,6 +22,7 @@ from anybound.deciding import chosen_search
 from anybound.decision import Search, SearchTask
 from anybound.errors import InvalidConfig
 from anybound.layers import Layers
+from anybound.memory import resident
 from anybound.model.activations import ReLU
 from anybound.model.affine import Dense
 from anybound.model.domains.box import Box
@@ -32,6 +34,7 @@ from anybound.search.rule import BranchingRule, Index, OpenProblems, best
 from anybound.search.tightening import Retighten
 from anybound.searches.auto import Auto
 from anybound.searches.compact import Compact
+from anybound.searches.errand import Errand
 from anybound.searches.paper import Row
 from anybound.searches.portable import Portable
 from anybound.searches.turns import Turns
@@ -257,3 +260,12 @@ def test_a_method_of_one_s_own_cannot_prove_what_is_false() -> None:
     assert decide(Portable(Nonsense())).verdict in (Verdict.HOLDS, Verdict.UNKNOWN)
     found = decide(Portable(Nonsense()), "digits_dense_image4_eps0.1")
     assert found.verdict is not Verdict.HOLDS
+
+
+def test_open_sub_problems_get_half_of_what_memory_is_left() -> None:
+    used, task = resident(os.getpid()), _task(_box(2))
+    assert Errand(task).pool_memory(100) == 100
+    scarce = replace(task, budget=Budget(memory=used + (200 << 20)))
+    assert Errand(scarce).pool_memory(1000) == 1000
+    assert (50 << 20) < Errand(scarce).pool_memory(1 << 40) <= 110 << 20
+    assert Errand(replace(task, budget=Budget(memory=1))).pool_memory(1000) == 0

@@ -17,6 +17,7 @@ from multiprocessing.context import BaseContext
 from pathlib import Path
 from typing import Any
 
+from anybound.memory import resident
 from anybound.runtime.job import Ending, Finished, Job, Record, Report
 from anybound.runtime.worker import INTERRUPT, Hello, Progress, serve
 
@@ -132,15 +133,6 @@ class Running:
     def _close(self) -> None:
         self.connection.close()
         self.process.join(5)
-
-
-def resident(pid: int | None) -> int:
-    """Bytes of a process in memory; 0 where that cannot be told."""
-    try:
-        pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
-    except (OSError, IndexError, ValueError):
-        return 0
-    return pages * os.sysconf("SC_PAGE_SIZE")
 
 
 def cpu_seconds(pid: int | None) -> float:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from anybound.decision import SearchReport, SearchTask
+from anybound.memory import resident
 from anybound.outcome import Progress, Witness
 from anybound.search.engine import Ended
 from anybound.search.rule import Index, Vector
@@ -42,9 +44,11 @@ class Errand:
         self.advance(self.everything, lower, subproblems)
 
     def pool_memory(self, planned: int) -> int:
-        """Bytes for open sub-problems: as planned, or half of what there is."""
+        """Bytes for open sub-problems: as planned, or half of what is left, as what grows is copied."""
         given = self.task.budget.memory
-        return planned if given is None else min(planned, given // 2)
+        return (
+            planned if given is None else min(planned, max(0, given - resident(os.getpid())) // 2)
+        )
 
     def report(
         self,
