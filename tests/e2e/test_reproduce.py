@@ -11,15 +11,22 @@ import torch
 from anybound.benching import read_expected
 from anybound.bundle import bundled
 from anybound.cli.main import main
+from anybound.experiments import study_results
 from anybound.experiments.cases import Case, Digits
 from anybound.experiments.complete import ELSEWHERE
+from anybound.experiments.curve import curves, tightened
 from anybound.experiments.decided import Decided, split
 from anybound.experiments.gaps import Margins
 from anybound.experiments.measurement import Measurement
+from anybound.experiments.progress import Risen
+from anybound.experiments.rows import Row, incomplete_rows
+from anybound.experiments.study import COMBINED, SAME_START, Study
 from anybound.experiments.style import Style
 from anybound.experiments.table import Table
 from anybound.experiments.tables import models
-from anybound.io.records import Record, read_records
+from anybound.experiments.tables.intermediate_bounds import Strategies
+from anybound.experiments.tuning import kept
+from anybound.io.records import Record, RecordFile, read_records
 
 OWN = "slopes(iterations=3)"
 ROWS = ("IP", "WK", "Supergradient 370", "Proximal 200", "LP", "Slopes 20")
@@ -175,6 +182,70 @@ def test_complete_goes_on_where_it_was_and_refuses_other_limits(
     assert "other settings" in capsys.readouterr().err
 
 
+@pytest.fixture(scope="module")
+def studied(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A study with few iterations; its second run finds all that the first has written."""
+    path = tmp_path_factory.mktemp("study") / "records.jsonl"
+    alone = (Row("Slopes 5", "Slopes", "slopes(iterations=5)"),)
+    alone += (Row("Supergradient 50", "Supergradient", "supergradient(iterations=50)"),)
+    both = (Row("both", "both", "then(slopes(iterations=5), supergradient(iterations=5))"),)
+    parts = {SAME_START: alone, COMBINED: both}
+    own = (Row(OWN, OWN, OWN),)
+    study = Study(
+        Digits(), ("madry",), own, 1, parts, ("wk", "compact(steps=3)"), ("WK", "Slopes 5")
+    )
+    for _ in range(2):
+        with RecordFile(path) as file:
+            assert len(list(study.records(file))) == study.total() == 4 + 2 * 3
+    assert len(read_records(path)) == study.total()
+    return path
+
+
+def test_the_study_follows_bounds_over_time(studied: Path) -> None:
+    for curve in curves(read_records(studied)):
+        assert list(curve.seconds) == sorted(curve.seconds)
+        assert list(curve.mean) == sorted(curve.mean), "the best so far never falls"
+        assert curve.mean[-1] == pytest.approx(np.mean(curve.lower), abs=1e-3)
+    risen = Risen.of(curves(read_records(studied)), "madry")
+    assert risen is not None
+    assert min(risen.end(row)[1] for row in risen.by_row) == 0.0
+    assert risen.rows(COMBINED) == ["both"]
+    slow, fast = risen.end("Supergradient 50")[1], risen.end("Slopes 5")[1]
+    assert fast < slow
+    reached = risen.until("Slopes 5", slow)
+    assert reached is not None
+    assert reached < risen.end("Slopes 5")[0]
+    assert risen.until("Supergradient 50", fast) is None
+
+
+def test_tighter_hidden_layers_give_tighter_margins(studied: Path) -> None:
+    strategies = Strategies.of(tightened(read_records(studied)), "madry")
+    assert strategies is not None
+    for row in strategies.rows:
+        loose, tight = (strategies.mean(name, row) for name in ("wk", "compact(steps=3)"))
+        assert tight.bound > loose.bound, row
+        assert tight.ambiguous <= loose.ambiguous
+
+
+def test_the_studys_figures_and_tables(studied: Path, tmp_path: Path) -> None:
+    made = study_results.results(read_records(studied), [], tmp_path)
+    names = {path.stem for path in made.figures}
+    assert names == {"same-start", "combinations", "intermediate-bounds"}
+    assert all(OWN in text for text in made.texts)
+    assert "combinations.png" in made.write().read_text()
+
+
+def test_counts_for_equal_time_are_kept(tmp_path: Path) -> None:
+    path = tmp_path / "counts.json"
+    counts = kept(path, Digits(), ("madry",))
+    assert counts.proximal == 400
+    assert counts.dsg % 20 == counts.supergradient % 20 == 0
+    assert min(counts.dsg, counts.supergradient) >= 20
+    assert kept(path, Digits(), ("madry",)) == counts
+    labels = [row.label for row in incomplete_rows(counts)]
+    assert f"Supergradient {counts.supergradient // 2}" in labels
+
+
 def record(row: str, prop: str, seconds: float, verdict: str, **more: object) -> Record:
     plain = {"role": "base", "network": "net", "row": row, "family": row, "vnnlib": prop}
     spent = {"cpu_seconds": seconds, "seconds": seconds, "subproblems": 4, "plan": {}}
@@ -207,6 +278,8 @@ def test_time_outs_and_difficulty_are_counted() -> None:
         (["complete", "--search", "compct"], "compact"),
         (["complete", "--row", "Gurobi"], "MIPplanet"),
         (["complete", "--network", "madry"], "deep"),
+        (["study", "--network", "narrow"], "wide"),
+        (["study", "--method", "slops", "--network", "sgd"], "slopes"),
         (["complete", "--data", "/nowhere"], "/nowhere"),
         (["incomplete", "--row", "Gurobi"], "Supergradient 740"),
         (["incomplete", "--row", "LP time-limited"], "Proximal 400"),

@@ -24,7 +24,7 @@ from anybound.io.records import Json, RecordFile
 from anybound.registry import METHODS
 from anybound.spec.problem import Objective, Problem
 
-__all__ = ["Duals", "Incomplete", "duals", "measure"]
+__all__ = ["Duals", "Incomplete", "duals", "duals_between", "measure"]
 
 _QUICK = 0.05  # seconds; what takes less is measured again, and the least counts
 _AGAIN = 4
@@ -111,7 +111,11 @@ class Incomplete:
 
 def duals(case: Case) -> Duals:
     """The dual with the paper's intermediate bounds."""
-    between: Bounds = BestOfIntervalAndWK().bounds(case.network, case.domain)
+    return duals_between(case, BestOfIntervalAndWK().bounds(case.network, case.domain))
+
+
+def duals_between(case: Case, between: Bounds) -> Duals:
+    """The dual with some intermediate bounds."""
     problem = Problem(case.network, case.domain, Objective.rows(case.network, case.rows))
     exact = Decomposition.between(problem, between)
     search = Decomposition.between(problem.to(torch.float32), between.to(torch.float32))

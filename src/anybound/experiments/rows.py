@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from anybound.errors import InvalidConfig
 from anybound.registry import METHODS
 
-__all__ = ["Row", "chosen", "incomplete_rows", "own_rows"]
+__all__ = ["Counts", "Row", "chosen", "incomplete_rows", "own_rows"]
 
 
 @dataclass(frozen=True)
