@@ -26,6 +26,11 @@ class Block:
     title: str = ""
 
     @property
+    def is_file_of_the_project(self) -> bool:
+        """Whether the block only says which file is shown in its place."""
+        return self.text == f"# see {self.title}\n"
+
+    @property
     def commands(self) -> list[list[str]]:
         """The words of every command line of this project's programs in a bash block."""
         if self.language != "bash":

@@ -23,3 +23,8 @@ def test_example_runs(example: Path, tmp_path: Path) -> None:
     )
     assert run.returncode == 0, run.stderr
     assert run.stdout.strip(), "an example shows something"
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+def test_example_is_short(example: Path) -> None:
+    assert len(example.read_text().splitlines()) <= 40
