@@ -18,23 +18,13 @@ computed once for all problems. All other errors are within gamma times the size
 
 from __future__ import annotations
 
+from copy import copy
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from anybound_check.arithmetic import (
-    HUGE,
-    TINY,
-    UNIT,
-    UNIT32,
-    Array,
-    Index,
-    Invalid,
-    down,
-    gamma,
-    up,
-)
+from anybound_check.arithmetic import HUGE, TINY, UNIT32, Array, Index, Invalid, down, gamma, up
 from anybound_check.curves import S_ERROR, s_minimum, s_shaped, slope_below
 from anybound_check.network import Network
 
@@ -92,10 +82,9 @@ class Region:
 
     def copy(self) -> Region:
         """With arrays that are shared until they are replaced."""
-        twin = object.__new__(Region)
-        twin.__dict__ |= {
-            key: value[:] if isinstance(value, list) else value for key, value in vars(self).items()
-        }
+        twin = copy(self)
+        twin.lower, twin.upper, twin.out = self.lower[:], self.upper[:], self.out[:]
+        twin.price = self.price[:]
         return twin
 
     @property
@@ -209,7 +198,7 @@ class _Sweep:
     def sum(self, a: Array, b: Array, l: Array, u: Array) -> Array:
         """a + b, half a unit in the last place wrong; what they multiply lies in [l, u]."""
         total = a + b
-        self.loss += 2 * UNIT * _dot(self.columns(_size(l, u)), np.abs(total))
+        self.loss += gamma(2) * _dot(self.columns(_size(l, u)), np.abs(total))
         return total
 
     def relax(self, v: int, h: Array) -> Array:

@@ -1,30 +1,17 @@
 """The linear maps: each knows x -> W x, x -> |W| x and its adjoint g -> W^T g.
 
 Arrays are [size, R]: one column per problem, a tensor's elements in C order. `fan` is the largest
-number of products in a sum of either direction, plus the roundings behind the stored weights.
+number of products in a sum of either direction, plus the roundings behind the stored weights;
+`exact` maps only move elements, each to one place at most.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
 from anybound_check.arithmetic import Array, Index
-
-
-class Linear(Protocol):
-    """W."""
-
-    @property
-    def fan(self) -> int: ...
-    @property
-    def exact(self) -> bool:
-        """Whether W only moves elements, each to one place at most."""
-
-    def forward(self, x: Array, absolute: bool = False) -> Array: ...
-    def adjoint(self, g: Array) -> Array: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,37 +35,25 @@ class Move:
 
 
 @dataclass(frozen=True, eq=False)
-class Scale:
-    """y = factor * x; the factor is within 6 roundings of the exact one."""
-
-    factor: Array  # [size, 1]
-    fan: int = 8
-    exact: bool = False
-
-    def forward(self, x: Array, absolute: bool = False) -> Array:
-        return (np.abs(self.factor) if absolute else self.factor) * x
-
-    def adjoint(self, g: Array) -> Array:
-        return self.factor * g
-
-
-@dataclass(frozen=True, eq=False)
 class Matrix:
     """y[b, :, q] = W[b] p[b, :, q] for B blocks of K rows and Q columns.
 
     p is x itself or, in a convolution, what its kernel's T taps see of the C channels in all places:
     p[c, t, q] = x[taps[c, t, q]], or 0 where that is -1; no tap sees an element twice."""
 
-    weight: Array  # [B or 1, M, K], within one rounding of the exact one
+    weight: Array  # [B or 1, M, K]
     blocks: int = 1  # B
     taps: Index | None = None  # [C, T, Q]
     size: int = 0  # of x, with taps
+    roundings: int = 1  # behind a weight
     exact: bool = False
 
     @property
     def fan(self) -> int:
         _, m, k = self.weight.shape
-        return int(max(k, m * (1 if self.taps is None else self.taps.shape[1])) + 2)
+        return (
+            int(max(k, m * (1 if self.taps is None else self.taps.shape[1])) + 1) + self.roundings
+        )
 
     def forward(self, x: Array, absolute: bool = False) -> Array:
         p = x if self.taps is None else _with_zeros(x)[self.taps]
@@ -95,6 +70,9 @@ class Matrix:
         for t in range(self.taps.shape[1]):
             x[self.taps[:, t]] += p[:, t]
         return x[:-1]
+
+
+Linear = Move | Matrix
 
 
 def _with_zeros(x: Array) -> Array:

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 from onnx import TensorProto, numpy_helper
 
-from anybound_check.arithmetic import HUGE, Array, Index, Unreadable
-from anybound_check.linear import Matrix, Move, Scale
+from anybound_check.arithmetic import HUGE, Array, Unreadable
+from anybound_check.linear import Matrix, Move
 
 MAX_ELEMENTS = 2**24
 Shape = tuple[int, ...]
@@ -36,7 +36,7 @@ def _activation(r: Builder, _: Given, x: Value, *, kind: str) -> Any:
 def _sum(r: Builder, _: Given, a: Any, b: Any, *, sign: float) -> Any:
     """a + sign b."""
     if isinstance(b, Value) and sign != 1:
-        b = r.add(b.shape, (b, Scale(np.full((prod(b.shape), 1), sign))))
+        b = _product(r, {}, b, np.full((), float(sign)))
     if not isinstance(b, Value):
         return r.add(_broadcast(a, b), (a, Move()), bias=sign * real(b))
     if not isinstance(a, Value):
@@ -49,8 +49,8 @@ def _sum(r: Builder, _: Given, a: Any, b: Any, *, sign: float) -> Any:
 def _product(r: Builder, _: Given, a: Any, b: Any, *, divide: bool = False) -> Any:
     value, constant = (a, b) if divide or isinstance(a, Value) else (b, a)
     shape, factor = _broadcast(value, constant), real(constant)
-    factor = np.broadcast_to(1.0 / factor if divide else factor, shape).reshape(-1, 1)
-    return r.add(shape, (value, Scale(real(factor.copy()))))
+    factor = np.broadcast_to(1.0 / factor if divide else factor, shape).reshape(-1, 1, 1)
+    return r.add(shape, (value, Matrix(real(factor.copy()), len(factor), roundings=6)))
 
 
 def _gemm(r: Builder, given: Given, a: Value, b: Any, c: Any = None) -> Any:
@@ -133,14 +133,11 @@ def _maximum(r: Builder, given: Given, x: Value) -> Any:
         numbers = np.arange(prod(x.shape)).reshape(x.shape)
         level = [r.moved(x, np.take(numbers, tap, axis)) for tap in taps]
         while len(level) > 1:
-            over = [
-                _sum(r, {}, a, b, sign=-1) for a, b in zip(level[::2], level[1::2], strict=False)
-            ]
+            pairs = list(zip(level[::2], level[1::2], strict=False))
+            over = [_sum(r, {}, a, b, sign=-1) for a, b in pairs]
             bent = [_activation(r, {}, difference, kind="relu") for difference in over]
-            level = [
-                *(_sum(r, {}, c, b, sign=1) for c, b in zip(bent, level[1::2], strict=True)),
-                *level[2 * len(over) :],
-            ]
+            joined = [_sum(r, {}, c, b, sign=1) for c, (_, b) in zip(bent, pairs, strict=True)]
+            level = joined + level[2 * len(pairs) :]
         x = level[0]
     return x
 
@@ -195,19 +192,16 @@ def _transpose(x: Constant, given: Given) -> Constant:
     return np.transpose(x, given.get("perm"))
 
 
-def _pad(r: Builder, given: Given, x: Value, *more: Any) -> Any:
+def _pad(r: Builder, given: Given, x: Value, pads: Any = None, value: Any = 0.0) -> Any:
     """Of values only: their elements' numbers are padded by -1."""
-    return r.moved(x, _padded(np.arange(prod(x.shape)).reshape(x.shape), given, *more))
-
-
-def _padded(x: Index, given: Given, pads: Any = None, value: Any = 0.0) -> Index:
-    widths = given["pads"] if pads is None else _integers(pads)
+    widths, rank = given["pads"] if pads is None else _integers(pads), len(x.shape)
     if given.get("mode", b"constant") != b"constant" or np.any(value) or given.get("value", 0.0):
         raise ValueError("only padding by zeros is supported")
-    if max(widths) * x.ndim > MAX_ELEMENTS**0.5:
+    if max(widths) * rank > MAX_ELEMENTS**0.5:
         raise ValueError("too large")
-    pairs = zip(widths[: x.ndim], widths[x.ndim :], strict=True)
-    return np.pad(x, list(pairs), constant_values=-1)
+    pairs = list(zip(widths[:rank], widths[rank:], strict=True))
+    numbers = np.arange(prod(x.shape)).reshape(x.shape)
+    return r.moved(x, np.pad(numbers, pairs, constant_values=-1))
 
 
 def _broadcast(value: Any, constant: Any) -> Shape:
