@@ -160,7 +160,9 @@ class Decision:
     def run(self) -> Outcome:
         """All phases, as long as there is a need and time."""
         try:
-            self._decide()
+            # What overflows becomes an infinity or a NaN, of which nothing is ever proved.
+            with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+                self._decide()
         except KeyboardInterrupt:
             self.interrupted = True
         except (MemoryError, RuntimeError) as error:
@@ -254,7 +256,8 @@ class Decision:
         """Bound the clauses over one input set; what is needed to go on if some stay open."""
         problem = safety.problem
         with self.phase("intermediate"):
-            strategy = self.settings.intermediate
+            strategy = self.settings.intermediate.chosen(problem.network, problem.domain)
+            self.plan["intermediate"] = repr(strategy)
             bounds = strategy.bounds(problem.network, problem.domain, budget.share(0.5))
         with self.phase("root"):
             share = 1.0 if self.settings.search is None else ROOT_SHARE
@@ -340,6 +343,7 @@ class Decision:
         if self.witness is not None:
             return
         with self.phase("search"):
+            self.tell()  # if it is killed before it tells anything, this is where it was
             report = self.settings.search(task)
             self._advance(report.lower, before + report.subproblems)
             self.witness = report.witness

@@ -84,6 +84,7 @@ def test_the_verdict_alone_is_on_standard_output(capsys: Capture) -> None:
     code, out, err = run(capsys, DENSE, HOLDS, "--explain", "--quiet")
     assert (code, out) == (0, "holds\n")
     assert re.search(r"^  method: Crown\(", err, re.MULTILINE)
+    assert re.search(r"^  intermediate: CompactSlopes\(", err, re.MULTILINE)
     assert re.search(r"^ +\d+\.\d\d s  root$", err, re.MULTILINE)
 
 

@@ -38,22 +38,34 @@ class Auto(Search):
     inputs: Inputs = field(default_factory=Inputs)
 
     def __call__(self, task: SearchTask) -> SearchReport:
-        return self.chosen(task)(task)
+        search, why = self.choice(task)
+        report = search(task)
+        return replace(report, plan={**report.plan, "search chosen because": why})
 
     def chosen(self, task: SearchTask) -> Search:
         """The search for a task."""
+        return self.choice(task)[0]
+
+    def choice(self, task: SearchTask) -> tuple[Search, str]:
+        """The search for a task, and why it is this one."""
         if self.method is not None:
-            return Portable(self.method)
+            return Portable(self.method), "sub-problems are to be bounded by the method given"
         problem = task.safety.problem
-        if supports(problem.network, problem.domain):
-            return self.portable
+        unsupported = supports(problem.network, problem.domain)
+        if unsupported:
+            return self.portable, unsupported
         varying = _varying(problem.domain)
-        if varying > _SOME_INPUTS or folded.supports(problem.network, problem.domain):
-            return self.compact
+        if varying > _SOME_INPUTS:
+            return self.compact, f"{varying:,} inputs vary, too many to split the input set"
+        unsupported = folded.supports(problem.network, problem.domain)
+        if unsupported:
+            return self.compact, f"the input set cannot be split: {unsupported}"
         turns = Turns(self.inputs, self.compact)
         if varying <= _FEW_INPUTS:
-            return replace(turns, neurons_share=_LITTLE)
-        return replace(turns, neurons_begin=True)
+            few = f"only {varying} inputs vary: the input set is split first, and most of the time"
+            return replace(turns, neurons_share=_LITTLE), few
+        some = f"{varying} inputs vary: neurons are split first, then the input set in turns"
+        return replace(turns, neurons_begin=True), some
 
 
 def _varying(domain: Domain) -> int:

@@ -17,4 +17,7 @@ class Auto(IntermediateStrategy):
     """Optimised slopes, on the compact engine where it can and on the portable one elsewhere."""
 
     def bounds(self, network: Network, domain: Domain, budget: Budget | None = None) -> Bounds:
-        return tight_intermediate(network, domain).bounds(network, domain, budget)
+        return self.chosen(network, domain).bounds(network, domain, budget)
+
+    def chosen(self, network: Network, domain: Domain) -> IntermediateStrategy:
+        return tight_intermediate(network, domain)

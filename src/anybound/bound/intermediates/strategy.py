@@ -34,6 +34,10 @@ class IntermediateStrategy(ABC):
     def bounds(self, network: Network, domain: Domain, budget: Budget | None = None) -> Bounds:
         """Valid bounds whatever the budget; `[D, 1, total]`, float64."""
 
+    def chosen(self, network: Network, domain: Domain) -> IntermediateStrategy:
+        """The strategy that is used for a problem: itself, unless it is one that chooses."""
+        return self
+
 
 class LayerTask(NamedTuple):
     """The layer to be bounded next: its sub-network, what is known before it, and its interval bounds."""
