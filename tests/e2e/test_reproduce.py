@@ -1,5 +1,6 @@
 """`anybound reproduce`: figures and tables are functions of records, and a killed run goes on where it was."""
 
+import importlib.util
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import torch
 from anybound.benching import read_expected
 from anybound.bundle import bundled
 from anybound.cli.main import main
-from anybound.experiments import study_results
+from anybound.experiments import rows, study_results
 from anybound.experiments.cases import Case, Digits
 from anybound.experiments.complete import ELSEWHERE
 from anybound.experiments.curve import curves, tightened
@@ -294,6 +295,21 @@ def test_what_cannot_be_run_is_refused_in_a_line(
     assert main(["reproduce", *arguments, *where]) == 2
     (line,) = [ln for ln in capsys.readouterr().err.splitlines() if ln.startswith("anybound:")]
     assert word in line
+
+
+def test_without_a_solver_its_rows_are_left_out(
+    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name, *a: None if name == "highspy" else spec(name, *a)
+    )
+    few = [row for row in incomplete_rows() if row.family in ("WK", "LP", "Slopes")]
+    monkeypatch.setattr(rows, "incomplete_rows", lambda counts: few)
+    arguments = ["reproduce", "incomplete", "--digits", "--images", "1", "--network", "madry"]
+    assert main([*arguments, "-o", str(tmp_path)]) == 0
+    assert "anybound[lp]" in capsys.readouterr().err
+    assert {m.row for m in measured(tmp_path)} == {"WK", "Slopes 20"}
 
 
 def test_a_method_keeps_its_colour_whatever_is_beside_it() -> None:

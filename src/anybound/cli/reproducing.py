@@ -7,7 +7,7 @@ from argparse import Namespace
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from anybound.cli.live import display
 from anybound.cli.output import Output
@@ -18,11 +18,15 @@ if TYPE_CHECKING:
     from anybound.experiments.cases import Source
     from anybound.experiments.complete import CompleteRow
     from anybound.experiments.results import Results
+    from anybound.experiments.rows import Row
     from anybound.io.records import RecordFile
+
+AnyRow = TypeVar("AnyRow", "Row", "CompleteRow")
 
 __all__ = ["RUN", "VARIABLE"]
 
 VARIABLE = "ANYBOUND_BENCHMARKS"
+_SOLVED = ("LP", "LP time-limited", "MIPplanet")  # families of rows that need HiGHS
 _ON_PAPER, _ON_DIGITS = 100.0, 5.0  # seconds for a property
 
 
@@ -43,7 +47,8 @@ def _incomplete(options: Namespace, folder: Path, output: Output) -> Results:
     own = own_rows(options.method)
     source, roles = _images(options, output), _roles(options, ROLES)
     counts = kept(folder / "counts.json", source, roles) if options.equal_time else Counts()
-    rows = (*chosen(incomplete_rows(counts), options.row), *own)
+    asked = chosen(incomplete_rows(counts), options.row)
+    rows = (*_solvable(asked, options, output), *own)
     run = Incomplete(source, roles, rows, options.images, versions())
     with RecordFile(path) as file, sigterm_interrupts(), display(output) as shown:
         _tell_before(file, output)
@@ -64,7 +69,7 @@ def _complete(options: Namespace, folder: Path, output: Output) -> Results:
     path = folder / "records.jsonl"
     if not options.draw:
         own = (*own_methods(options.method), *own_searches(options.search))
-        rows = (*chosen(paper_rows(), options.row), *own)
+        rows = (*_solvable(chosen(paper_rows(), options.row), options, output), *own)
         _decide(options, _roles(options, ROLES), path, rows, output)
     from anybound.experiments.complete_results import results
 
@@ -147,6 +152,17 @@ def _decide(
         for number, record in enumerate(here, 1):
             took = f"{record['verdict']:<8} {record['cpu_seconds']:8.2f} s"
             shown.note(f"[{number}/{run.total()}] {took}  {record['row']}: {record['vnnlib']}")
+
+
+def _solvable(rows: Sequence[AnyRow], options: Namespace, output: Output) -> Sequence[AnyRow]:
+    """The rows, without those that need HiGHS where it is not installed and nobody asked for them."""
+    from importlib.util import find_spec
+
+    needy = [row.label for row in rows if row.family in _SOLVED]
+    if options.row or not needy or find_spec("highspy") is not None:
+        return rows
+    output.note(f"left out: {', '.join(needy)}; they need HiGHS: pip install 'anybound[lp]'")
+    return [row for row in rows if row.family not in _SOLVED]
 
 
 def _one_thread(options: Namespace) -> None:

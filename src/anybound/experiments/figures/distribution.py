@@ -82,6 +82,6 @@ def _density(logs: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np
     """A Gaussian kernel estimate on a grid, its highest value 1."""
     from scipy.stats import gaussian_kde
 
-    grid = np.linspace(logs.min(), logs.max(), 200)
+    grid = np.linspace(logs.min(), logs.max(), 50)
     density = gaussian_kde(logs)(grid)
     return grid, np.asarray(density / density.max())
