@@ -20,11 +20,14 @@ from functools import cached_property
 from math import nextafter
 
 import numpy as np
+import torch
 from oracle import SIGMA, Array, Layer, Region, forward, margin
 from scipy.optimize import linprog, minimize
-from small_networks import Small, small
+from small_networks import ACTIVATIONS, Small, small
 
 from anybound import Outcome, Verdict
+from anybound.model.affine import Dense
+from anybound.model.network import Edge, Network, Node
 from anybound.spec.property import HalfSpaces, Property
 
 DISTANCES = (0.0, 1e-9, -1e-9, 1e-6, -1e-6, 1e-3, -1e-3)
@@ -82,6 +85,36 @@ def close(seed: int, distance: float, **kind: object) -> Close:
     return Close(small(seed, **kind), distance)  # type: ignore[arg-type]
 
 
+def wild(seed: int, distance: float) -> Close:
+    """A dense ReLU network over a box whose weights, biases and inputs are of sizes far apart, so that sums cancel,
+    overflow in float32 or vanish; the lowest point known is one of many tried."""
+    rng = np.random.default_rng(seed)
+    span = float(rng.choice([3, 9, 18, 36]))
+    sizes = rng.integers(1, 6, int(rng.integers(3, 6))).tolist()
+    layers, nodes = [], [Node((sizes[0],))]
+    for k in range(1, len(sizes)):
+        shape = (sizes[k], sizes[k - 1])
+        scale = 10.0 ** rng.uniform(-span, span, (shape[0], 1 if rng.random() < 0.5 else shape[1]))
+        W = (rng.normal(size=shape) * scale).clip(-1e37, 1e37)
+        W = np.round(W) if rng.random() < 0.3 else W
+        b = (rng.normal(size=shape[0]) * 10.0 ** rng.uniform(-span, span)).clip(-1e37, 1e37)
+        name = "relu" if k < len(sizes) - 1 else "none"
+        layers.append(Layer(((k - 1, W),), b, name))
+        edge = Edge(k - 1, Dense.of(torch.tensor(W), torch.tensor(b)))
+        nodes.append(Node((shape[0],), (edge,), ACTIVATIONS[name]))
+    radius = float(10.0 ** rng.uniform(-min(span, 20), min(span, 20)))
+    center = rng.normal(size=sizes[0]) * radius * float(rng.choice([0, 1, 1e3]))
+    region = Region(center, radius, np.inf)
+    A = rng.normal(size=(int(rng.integers(1, 3)), sizes[-1]))
+    case = Small(layers, Network(tuple(nodes)), region, [(A, np.zeros(len(A)))], "wild")
+    close = Close(case, distance)
+    tried = center + radius * rng.choice([-1, 1, 0, 0.5, -0.3], (200, sizes[0]))
+    tried = np.clip(tried, region.lower, region.upper)
+    values = margin(layers, A, np.zeros(len(A)), tried)
+    close.__dict__["lowest"] = [tried[np.where(np.isfinite(values), values, np.inf).argmin()]]
+    return close
+
+
 def fault(close: Close, outcome: Outcome) -> str:
     """What is wrong with an outcome; empty if nothing is."""
     for bounds, highest in zip(outcome.clauses, close.margins, strict=True):
@@ -110,6 +143,8 @@ def _false_witness(close: Close, outcome: Outcome) -> str:
     if not clause.outputs.contains(witness.output):
         return "the witness's output is safe"
     value = exact_margin(close.case.layers, clause.outputs, witness.input)
+    if close.case.kind == "wild":  # how far float64 is from the reals there, nobody knows
+        return ""
     rounding = 1e-13 * (1 + float(np.abs(witness.output).max()))
     return "" if float(value) <= rounding else f"the witness is worth {float(value)!r}"
 

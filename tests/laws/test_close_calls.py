@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from close_calls import DISTANCES, Close, close, fault
+from close_calls import DISTANCES, Close, close, fault, wild
 
 from anybound import Outcome, verify
 
@@ -79,6 +79,21 @@ def check(seeds: Sequence[int], calls: int, seconds: float) -> Counter[tuple[flo
 def test_no_close_call_is_wrong(part: int) -> None:
     seen = check(range(5000 + 10 * part, 5010 + 10 * part), 2, 1.0)
     assert seen.total() == 20
+
+
+@pytest.mark.parametrize("part", range(2))
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_no_scale_is_too_wild(part: int) -> None:
+    """Whatever overflows or cancels proves nothing that is false, and says nothing."""
+    verdicts: Counter[str] = Counter()
+    for seed in range(30 * part, 30 * part + 30):
+        rng = np.random.default_rng(seed)
+        call = wild(seed, float(rng.choice(DISTANCES)))
+        how, outcome = decide(call, rng, 0.5)
+        wrong = fault(call, outcome)
+        assert not wrong, f"seed {seed}, {how}: {wrong}"
+        verdicts[outcome.verdict.value] += 1
+    assert min(verdicts["holds"], verdicts["violated"]) > 0, verdicts
 
 
 @pytest.mark.slow
