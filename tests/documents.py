@@ -8,6 +8,7 @@ import re
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from anybound.cli.main import main
 from anybound_check.__main__ import main as check
@@ -59,3 +60,26 @@ def run(words: list[str]) -> tuple[int, str, str]:
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         code = _PROGRAMS[words[0]](words[1:])
     return code, out.getvalue(), err.getvalue()
+
+
+def can_be_followed(page: Path) -> bool:
+    """Whether there is anything on a page to be run."""
+    return any(b.language in ("bash", "python") for b in blocks(page))
+
+
+def follow(page: Path) -> None:
+    """Do what a page says, in the working directory: files that are shown have their name as the
+    block's title, pieces of Python continue each other."""
+    names: dict[str, Any] = {"__name__": page.stem}
+    for block in blocks(page):
+        if block.is_file_of_the_project:
+            continue  # an example, which has a test of its own
+        if block.title:
+            Path(block.title).write_text(block.text, encoding="utf-8")
+        elif block.language == "python":
+            with contextlib.redirect_stdout(io.StringIO()):
+                exec(compile(block.text, page.name, "exec"), names)
+        for words in block.commands:
+            code, out, err = run(words)
+            assert code == 0, f"{shlex.join(words)}: {err}"
+            assert out.strip()

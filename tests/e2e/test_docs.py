@@ -1,22 +1,17 @@
 """Every command and every piece of Python in the documentation runs as printed.
 
-A page is followed from top to bottom in an empty folder. Blocks marked `sh` are to be read only:
-what installs, or takes long. Files that are shown have their name as the block's title.
+Tutorials have a file of their own, `test_tutorials.py`. Blocks marked `sh` are to be read only: what
+installs, or takes long.
 """
 
-import contextlib
-import io
-import shlex
 from pathlib import Path
-from typing import Any
 
 import pytest
-from documents import Block, blocks, pages, run
+from documents import Block, blocks, can_be_followed, follow, pages
 
 from anybound.cli.main import build_parser
 
-RUN = ("bash", "python", "toml")
-TO_FOLLOW = [page for page in pages() if any(b.language in RUN for b in blocks(page))]
+TO_FOLLOW = [p for p in pages() if p.parent.name != "tutorials" and can_be_followed(p)]
 SHOWN_ONLY = [
     pytest.param(words, id=" ".join(words)[:60])
     for page in pages()
@@ -31,19 +26,7 @@ def test_a_page_can_be_followed(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    names: dict[str, Any] = {"__name__": page.stem}
-    for block in blocks(page):
-        if block.is_file_of_the_project:
-            continue  # an example, which has a test of its own
-        if block.title:
-            Path(block.title).write_text(block.text)
-        elif block.language == "python":
-            with contextlib.redirect_stdout(io.StringIO()):
-                exec(compile(block.text, f"{page.name}", "exec"), names)
-        for words in block.commands:
-            code, out, err = run(words)
-            assert code == 0, f"{shlex.join(words)}: {err}"
-            assert out.strip()
+    follow(page)
 
 
 @pytest.mark.parametrize("words", SHOWN_ONLY)
