@@ -3,12 +3,15 @@
 1. All clauses together, for a few sub-problems: most close there.
 2. What is left, clause by clause: the last layers' bounds are tightened by the negated property, which pays for itself
    many times over, and the clause is searched on a network of its own.
+3. If one takes long: hidden neurons are bounded by small trees (see `neuron_trees`), and with these bounds all begins
+   again; with larger trees, as long as they gain. What is left then has all the time.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -22,11 +25,16 @@ from anybound.model.domains.box import Box
 from anybound.outcome import Progress
 from anybound.search.branchings.filtered import Filtered
 from anybound.search.engine import Ended, Inspect, SearchPlan, SearchResult, search
+from anybound.search.neuron_trees import NeuronTrees
 from anybound.search.relu_bounder import ReluBounder
 from anybound.search.rule import BranchingRule, Index, Vector
 from anybound.spec.problem import Problem
 
 Advance = Callable[[Index, Vector, int], None]
+
+_NEURONS_SHARE = 0.3  # of the time left, at most, for one pass of bounding neurons
+_LEAST_PATIENCE = 1.0  # seconds of a clause's own search before neurons are bounded
+_GROWTH = 4  # of their trees, from pass to pass
 
 
 @dataclass(frozen=True)
@@ -38,6 +46,7 @@ class ReluPlan:
     together: int = 300
     margin: float = 1e-4
     tightening: Tightening | None = field(default_factory=Tightening)
+    neurons: NeuronTrees | None = field(default_factory=NeuronTrees)
     threads: int = 1
     memory: int = 2 << 30
     seed: int = 0
@@ -90,14 +99,53 @@ class _Clauses:
         self.budget, self.inspect, self.advance = budget, inspect, advance
         self.sparse = SparseNetwork(problem.network)
         self.lower = np.full(len(clauses), -np.inf)
-        self.subproblems = 0
+        self.subproblems, self.pace = 0, 0.0  # and the seconds that each took, together
         self.trace: list[Progress] = []
 
     def loop(self) -> Ended:
-        everything = np.arange(len(self.clauses))
-        together = self._search(self.bounds, everything, self.budget, self.plan.together)
-        if together.ended in (Ended.PROVED, Ended.WITNESS):
-            return together.ended
+        ended = self._together()
+        trees = self.plan.neurons
+        while trees is not None and not self._is_over(ended):
+            ended = self._each_for(self._patience(trees))
+            if self._is_over(ended):
+                return ended
+            share = self.budget.share(_NEURONS_SHARE)
+            self.bounds, gain = trees.bounds(
+                self.sparse, self.box, self.bounds, share, self.plan.threads
+            )
+            if gain < trees.least_gain:
+                break
+            ended = self._together()
+            trees = replace(trees, subproblems=_GROWTH * trees.subproblems)
+        return ended if self._is_over(ended) else self._each()
+
+    def _is_over(self, ended: Ended) -> bool:
+        return ended in (Ended.PROVED, Ended.WITNESS) or self.budget.is_spent()
+
+    def _together(self) -> Ended:
+        """All open clauses, for a few sub-problems."""
+        started = time.monotonic()
+        before = self.subproblems
+        result = self._search(self.bounds, self._open(), self.budget, self.plan.together)
+        self.pace = (time.monotonic() - started) / max(1, self.subproblems - before)
+        return result.ended
+
+    def _patience(self, trees: NeuronTrees) -> float:
+        """Seconds: about what bounding the neurons will cost."""
+        neurons = int(self.bounds.ambiguous(self.problem.network).sum())
+        return max(_LEAST_PATIENCE, 2 * neurons * trees.subproblems * self.pace)
+
+    def _each_for(self, seconds: float) -> Ended:
+        """The open clauses one by one, the easiest first, until one takes longer than that."""
+        left = self._open()
+        for clause in left[np.argsort(-self.lower[left])]:
+            ended = self._alone(int(clause), self.budget.within(seconds))
+            if ended is not Ended.PROVED:
+                return ended
+        return Ended.PROVED
+
+    def _each(self) -> Ended:
+        """The open clauses one by one, each with its share of the time."""
         ended = Ended.PROVED
         left = self._open()
         for position, clause in enumerate(left[np.argsort(-self.lower[left])]):

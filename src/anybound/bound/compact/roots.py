@@ -11,6 +11,7 @@ intervals are rounded outwards. The bounds of a layer are cut with those given, 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -29,6 +30,8 @@ from anybound.bound.interval import Interval, affine_interval, interval
 from anybound.layers import Layers
 from anybound.model.domains.box import Box
 
+# Given the network before layer k and the neurons of it that are ambiguous, cuts their bounds, in place.
+Further = Callable[[CompactNetwork, int, Index, Tensor, Tensor], None]
 _TOGETHER = 512  # neurons; what is kept of each are slopes of all ambiguous rows
 
 
@@ -39,7 +42,13 @@ class RootBounds:
 
     adam: Adam | None = field(default_factory=Adam)
 
-    def bounds(self, sparse: SparseNetwork, box: Box, within: Bounds | None = None) -> Bounds:
+    def bounds(
+        self,
+        sparse: SparseNetwork,
+        box: Box,
+        within: Bounds | None = None,
+        further: Further | None = None,
+    ) -> Bounds:
         """Bounds `[1, 1, total]` of every hidden neuron, in float64."""
         network = sparse.network
         if not network.hidden:
@@ -58,6 +67,9 @@ class RootBounds:
                 for adam in (None, self.adam) if self.adam else (None,):
                     open_ = np.flatnonzero(activation.fixed(l, u).logical_not().numpy().reshape(-1))
                     self._tighten(compact, open_, adam, l.reshape(-1), u.reshape(-1))
+                open_ = np.flatnonzero(activation.fixed(l, u).logical_not().numpy().reshape(-1))
+                if further is not None and len(open_):
+                    further(compact, k, open_, l.reshape(-1), u.reshape(-1))
             lower[k], upper[k] = l, u
             z.append(Interval(*activation.range(l[None, None], u[None, None])))
         layout = network.layout
