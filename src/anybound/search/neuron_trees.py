@@ -14,10 +14,13 @@ A layer is given up after its first group where that gained little, as it does i
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from anybound.bound.bounds import Bounds
@@ -34,6 +37,9 @@ from anybound.search.relu_bounder import ReluBatch, ReluBounder
 from anybound.search.rule import NOTHING_LEFT, BranchingRule, Index, Vector
 from anybound.spec.problem import Objective
 
+_POLISHED = (
+    -2
+)  # in the place of the neuron that is split next: nothing was left, and no more can be done
 _MARGIN = 1e-4  # float32 bounds above it are worth a rigorous evaluation
 
 
@@ -94,6 +100,25 @@ def _bent_width(l: Tensor, u: Tensor) -> Tensor:
     return torch.where((l < 0) & (u > 0), u - l, 0.0).sum()
 
 
+class Leaves(NamedTuple):
+    """Open leaves, the neuron that each is split at next, and rigorous lower bounds, `[N]`."""
+
+    batch: ReluBatch
+    neuron: Index
+    proved: Vector
+
+    def take(self, index: Index) -> Leaves:
+        return Leaves(self.batch.take(index), self.neuron[index], self.proved[index])
+
+    def joined(self, other: Leaves) -> Leaves:
+        pairs: Iterable[tuple[NDArray[Any], NDArray[Any]]] = zip(
+            self.batch, other.batch, strict=True
+        )
+        batch = ReluBatch._make(np.concatenate(pair) for pair in pairs)
+        neuron, proved = (self.neuron, other.neuron), (self.proved, other.proved)
+        return Leaves(batch, np.concatenate(neuron), np.concatenate(proved))
+
+
 class _Trees:
     """Trees of rows 2i and 2i + 1, the sides of neuron i, grown together."""
 
@@ -108,59 +133,57 @@ class _Trees:
     def grow(self, budget: Budget) -> Vector:
         """Rigorous lower bounds, `[rows]`."""
         every = np.arange(self.rows)
-        leaves, neuron = self._settle(self.bounder.roots(every, np.zeros_like(every)))
+        roots = self.bounder.roots(every, np.zeros_like(every))
+        leaves = self._settled(roots, np.full(self.rows, -np.inf))
         while not budget.is_spent():
             lowest = self._lowest(leaves)
-            self.is_stuck[leaves.row[lowest]] = neuron[lowest] == NOTHING_LEFT
-            taken = lowest[neuron[lowest] != NOTHING_LEFT]
-            if len(taken) == 0:
+            done = leaves.neuron[lowest] == _POLISHED
+            self.is_stuck[leaves.batch.row[lowest[done]]] = True
+            lowest = lowest[~done]
+            if len(lowest) == 0:
                 break
-            parents = leaves.take(taken)
-            self.spent[parents.row] += 2
-            children = self.bounder.children(parents, neuron[taken], _MARGIN, inputs=False)
-            added, chosen = self._settle(children)
-            rest = np.delete(np.arange(len(neuron)), taken)
-            leaves = _joined(leaves.take(rest), added)
-            neuron = np.concatenate([neuron[rest], chosen])
+            rest = np.delete(np.arange(len(leaves.neuron)), lowest)
+            leaves = leaves.take(rest).joined(self._expanded(leaves.take(lowest)))
         lower = self.floor.copy()
-        if len(leaves.row):
-            np.minimum.at(lower, leaves.row, self._certified(leaves))
+        np.minimum.at(lower, leaves.batch.row, leaves.proved)
         return lower
 
-    def _lowest(self, leaves: ReluBatch) -> Index:
+    def _lowest(self, leaves: Leaves) -> Index:
         """The lowest open leaf of every tree that may go on growing."""
-        order = np.lexsort((leaves.bound, leaves.row))
-        row = leaves.row[order]
+        order = np.lexsort((leaves.proved, leaves.batch.row))
+        row = leaves.batch.row[order]
         first = np.ones(len(row), bool)
         first[1:] = row[1:] != row[:-1]
-        is_proved = np.bincount(leaves.row, minlength=self.rows) == 0
+        is_proved = np.bincount(row, minlength=self.rows) == 0
         is_stable = np.repeat(is_proved.reshape(-1, 2).any(1), 2)
         ended = is_stable | self.is_stuck | (self.spent >= self.plan.subproblems)
         return order[first & ~ended[row]]
 
-    def _settle(self, expansion: Expansion) -> tuple[ReluBatch, Index]:
-        """Close what is rigorously positive; the rest, and where to split it next."""
+    def _expanded(self, leaves: Leaves) -> Leaves:
+        """The children of leaves; those with nothing left to split are bounded with all effort instead."""
+        parents = leaves.take(np.flatnonzero(leaves.neuron >= 0))
+        self.spent[parents.batch.row] += 2
+        children = self.bounder.children(parents.batch, parents.neuron, _MARGIN, inputs=False)
+        added = self._settled(children, np.repeat(parents.proved, 2))
+        whole = leaves.take(np.flatnonzero(leaves.neuron == NOTHING_LEFT))
+        if len(whole.neuron) == 0:
+            return added
+        polished = self._settled(self.bounder.polish(whole.batch, _MARGIN), whole.proved)
+        return added.joined(polished._replace(neuron=np.full(len(polished.neuron), _POLISHED)))
+
+    def _settled(self, expansion: Expansion, proved: Vector) -> Leaves:
+        """Close what is rigorously positive; the rest, and where to split it next.
+
+        `proved` is what holds already: an ancestor's bound."""
         batch: ReluBatch = expansion.batch
-        promising = np.flatnonzero(batch.bound > _MARGIN)
-        is_open = np.ones(len(batch.row), bool)
-        if len(promising):
-            value = self._certified(batch.take(promising))
-            closes = value > 0
-            is_open[promising[closes]] = False
-            np.minimum.at(self.floor, batch.row[promising[closes]], value[closes])
-            batch.bound[promising[~closes]] = 0.5 * _MARGIN
-        left = np.flatnonzero(is_open)
-        rest = expansion._replace(batch=batch.take(left), coefficient=expansion.coefficient[left])
+        proved = np.fmax(self.bounder.certify(batch), proved)  # a NaN is none
+        closed = proved > 0
+        np.minimum.at(self.floor, batch.row[closed], proved[closed])
+        batch.bound[~closed] = np.minimum(batch.bound[~closed], 0.5 * _MARGIN)
+        left = np.flatnonzero(~closed)
+        batch, coefficient = batch.take(left), expansion.coefficient[left]
         if len(left) == 0:
-            return rest.batch, left
-        view = self.bounder.open_problems(rest, _MARGIN)
-        return rest.batch, self.plan.rule.choose(self.state, view, self.generator)
-
-    def _certified(self, batch: ReluBatch) -> Vector:
-        """Rigorous lower bounds; a NaN is none."""
-        value = self.bounder.certify(batch)
-        return np.where(np.isnan(value), -np.inf, value)
-
-
-def _joined(first: ReluBatch, second: ReluBatch) -> ReluBatch:
-    return ReluBatch(*(np.concatenate(pair) for pair in zip(first, second, strict=True)))
+            return Leaves(batch, left, proved[left])
+        view = self.bounder.open_problems(Expansion(batch, coefficient, expansion.input), _MARGIN)
+        neuron = self.plan.rule.choose(self.state, view, self.generator)
+        return Leaves(batch, neuron, proved[left])
