@@ -2,6 +2,7 @@
 
 import importlib.util
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +25,7 @@ from anybound.experiments.rows import Row, incomplete_rows
 from anybound.experiments.study import COMBINED, SAME_START, Study
 from anybound.experiments.style import Style
 from anybound.experiments.table import Table
-from anybound.experiments.tables import models
+from anybound.experiments.tables import models, orderings, summary
 from anybound.experiments.tables.intermediate_bounds import Strategies
 from anybound.experiments.tuning import kept
 from anybound.io.records import Record, RecordFile, read_records
@@ -280,6 +281,8 @@ def test_time_outs_and_difficulty_are_counted() -> None:
         (["complete", "--row", "Gurobi"], "MIPplanet"),
         (["complete", "--network", "madry"], "deep"),
         (["study", "--network", "narrow"], "wide"),
+        (["complete", "--images", "3"], "study"),
+        (["study", "--row", "WK"], "complete"),
         (["study", "--method", "slops", "--network", "sgd"], "slopes"),
         (["complete", "--data", "/nowhere"], "/nowhere"),
         (["incomplete", "--row", "Gurobi"], "Supergradient 740"),
@@ -321,6 +324,22 @@ def test_a_method_keeps_its_colour_whatever_is_beside_it() -> None:
         assert few.looks[label].colour == many.looks[label].colour
     assert len({look.colour for look in many.looks.values()}) == 3
     assert many.labels[-1] == OWN
+
+
+def test_orderings_stand_beside_the_original_codes(folder: Path) -> None:
+    """Where its bounds are known: here as if they were known for one image, and half of them in the order."""
+    found = [m for m in measured(folder) if m.role == "madry" and m.row in ("WK", "IP")]
+    wk = (1.0, 1.0, 1.0, 1.0, 1.0, 0.0, 0.0, 0.0, 0.0)
+    original = {"WK": wk, "IP": (0.5,) * 9}
+    first = min(m.image for m in found)
+    found = [replace(m, original=original[m.row] if m.image == first else ()) for m in found]
+    margins = Margins.of([Measurement.of(m.record()) for m in found], "madry")
+    assert margins is not None
+    assert margins.originally_better("WK", "IP") == (pytest.approx(500 / 9), 1)
+    largest = np.abs(np.array(margins.by_row["WK"][0].lower) - np.array(wk)).max()
+    assert margins.from_original("WK") == pytest.approx(largest)
+    assert "from original" in summary.table(margins).text
+    assert "100.0 % (55.6 %, 1)" in orderings.table([margins]).text
 
 
 def test_a_table_in_three_forms() -> None:

@@ -1,6 +1,6 @@
 """Figures as PNG and SVG files, with matplotlib (the extra `report`); nothing global is touched.
 
-Widths are those of a page with margins: 7 inches across, 3.4 for a column; letters stay 7 points and more.
+A page with margins is 7 inches across; letters are 7 points and more.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 __all__ = [
-    "COLUMN",
     "PAGE",
     "figure",
     "legend_below",
@@ -29,7 +28,7 @@ __all__ = [
     "shorten",
 ]
 
-PAGE, COLUMN = 7.0, 3.4  # inches
+PAGE = 7.0  # inches
 _DPI = 150
 _STYLE: Any = {  # Any: matplotlib knows its keys by name
     "font.size": 8,

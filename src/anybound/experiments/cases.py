@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Protocol
 
 import numpy as np
@@ -28,6 +29,7 @@ from anybound.spec.input_sets import BoxSet
 
 __all__ = ["ROLES", "Case", "Digits", "Paper", "Source", "margin_rows"]
 
+_ROWS = MappingProxyType({"IBP": "IP"})  # the reference's names, where they differ
 ROLES = ("madry", "sgd")  # how the network was trained: against an adversary, or plainly
 
 
@@ -54,6 +56,9 @@ class Source(Protocol):
 
     def cases(self, role: str, count: int | None) -> Iterator[Case]:
         """The first so many images, or all."""
+
+    def original(self, role: str, image: int) -> Mapping[str, Sequence[float]]:
+        """The bounds that the original code gave, by row, as far as they are known."""
 
 
 @dataclass(frozen=True)
@@ -88,6 +93,14 @@ class Paper:
             radius = int(numerator) / int(denominator)
             yield _case(role, image, label, network, x, radius)
 
+    def original(self, role: str, image: int) -> Mapping[str, Sequence[float]]:
+        path = self.folder / "paper" / "reference_incomplete.json"
+        if not path.is_file():
+            return {}
+        known = json.loads(path.read_text("utf-8")).get(role, {}).get(str(image), {})
+        bounds: dict[str, list[float]] = known.get("bounds", {})
+        return {_ROWS.get(name, name.replace("_", " ")): lower for name, lower in bounds.items()}
+
 
 @dataclass(frozen=True)
 class Digits:
@@ -105,6 +118,9 @@ class Digits:
             point = torch.from_numpy(x).reshape(1, 1, *network.input_shape)
             label = int(network.forward(point).flatten().argmax())
             yield _case(role, image, label, network, x, float(self.epsilon(role)))
+
+    def original(self, role: str, image: int) -> Mapping[str, Sequence[float]]:
+        return {}
 
 
 def margin_rows(label: int, classes: int) -> Tensor:

@@ -64,6 +64,22 @@ class Margins:
         """The share of margins on which a row's bound is above another's, in per cent."""
         return 100.0 * float((self.lower(row) > self.lower(other)).mean())
 
+    def originally_better(self, row: str, other: str) -> tuple[float, int] | None:
+        """The same share of the original code's bounds, and on how many images; None where none are known."""
+        both = [
+            (np.array(a.original), np.array(b.original))
+            for a, b in zip(self.by_row[row], self.by_row[other], strict=True)
+            if a.original and b.original
+        ]
+        if not both:
+            return None
+        return 100.0 * float(np.mean([a > b for a, b in both])), len(both)
+
+    def from_original(self, row: str) -> float | None:
+        """The largest difference between a row's bounds and the original code's; None where none are known."""
+        pairs = [(np.array(m.lower), np.array(m.original)) for m in self.by_row[row] if m.original]
+        return max((float(np.abs(a - b).max()) for a, b in pairs), default=None)
+
     def with_family(self, family: str) -> list[str]:
         """Labels of a family, in order."""
         return [label for label, found in self.by_row.items() if found[0].family == family]

@@ -93,6 +93,7 @@ class Incomplete:
             cpu_seconds=cpu,
             iterations=found.iterations,
             ambiguous=at_work.ambiguous,
+            original=tuple(self.source.original(case.role, case.image).get(row.label, ())),
             versions=self.versions,
         )
 

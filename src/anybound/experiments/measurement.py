@@ -12,7 +12,10 @@ __all__ = ["Measurement"]
 
 @dataclass(frozen=True)
 class Measurement:
-    """`lower` are proved lower bounds on label − other; seconds are those of the last layer alone."""
+    """`lower` are proved lower bounds on label − other; seconds are those of the last layer alone.
+
+    `original` are the bounds that the original code gave for this row, empty where they are not known.
+    """
 
     role: str
     network: str
@@ -26,6 +29,7 @@ class Measurement:
     cpu_seconds: float
     iterations: int
     ambiguous: int
+    original: tuple[float, ...] = ()
     versions: Mapping[str, Json] = field(default_factory=dict)
 
     @property
@@ -35,11 +39,12 @@ class Measurement:
 
     def record(self) -> Record:
         """As plain data."""
-        return {**asdict(self), "lower": list(self.lower)}
+        return {**asdict(self), "lower": list(self.lower), "original": list(self.original)}
 
     @staticmethod
     def of(record: Record) -> Measurement:
         """From plain data."""
         values = dict(record)
-        values["lower"] = tuple(values["lower"])  # type: ignore[arg-type]  # a list of numbers
+        for name in ("lower", "original"):
+            values[name] = tuple(values.get(name, ()))  # type: ignore[arg-type]  # a list of numbers
         return Measurement(**values)  # type: ignore[arg-type]  # checked by its names

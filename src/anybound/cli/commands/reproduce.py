@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 from anybound.cli.command import Command, Example
 from anybound.cli.output import Output, Record
 from anybound.cli.parser import Parser, positive_int, seconds
 from anybound.cli.reproducing import RUN, VARIABLE
+from anybound.errors import InvalidConfig
 
 __all__ = ["COMMAND"]
 
@@ -67,9 +70,28 @@ def _configure(parser: Parser) -> None:
     )
 
 
+# Options that only some experiments know.
+_ONLY: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "row": ("incomplete", "complete"),
+        "images": ("incomplete", "study"),
+        "equal_time": ("incomplete",),
+        "search": ("complete", "study"),
+        "count": ("complete", "study"),
+        "timeout": ("complete", "study"),
+    }
+)
+
+
 def _run(options: Namespace, output: Output) -> int:
     from anybound.cli.main import limit_threads  # which imports this module
 
+    for name, experiments in _ONLY.items():
+        if getattr(options, name) and options.experiment not in experiments:
+            raise InvalidConfig(
+                f"--{name.replace('_', '-')}: 'reproduce {options.experiment}' has no use for it; "
+                f"it is for {' and '.join(experiments)}"
+            )
     limit_threads(options.threads or 1)  # seconds are those of one thread
     folder = Path(options.output or f"anybound-reproduce/{options.experiment}")
     made = RUN[options.experiment](options, folder, output)

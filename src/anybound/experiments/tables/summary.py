@@ -10,11 +10,14 @@ from anybound.experiments.table import Cell, Table
 __all__ = ["table"]
 
 _HEAD = ("method", "CPU s", "mean gap", "median gap", "largest gap", "% of WK's gap", "margins > 0")
+_ORIGINAL = "from original"
 
 
 def table(margins: Margins) -> Table:
     """A line per method."""
     wk = float(margins.gap("WK").mean()) if "WK" in margins.by_row else None
+    differences = {row: margins.from_original(row) for row in margins.by_row}
+    known = any(d is not None for d in differences.values())
     rows: list[list[Cell]] = []
     for row in margins.by_row:
         gap = margins.gap(row)
@@ -22,7 +25,14 @@ def table(margins: Margins) -> Table:
         share = None if not wk else 100 * mean / wk
         largest, proved = float(gap.max()), int((margins.lower(row) > 0).sum())
         seconds = float(margins.seconds(row).mean())
-        rows.append([row, seconds, mean, float(np.median(gap)), largest, share, proved])
+        line: list[Cell] = [row, seconds, mean, float(np.median(gap)), largest, share, proved]
+        rows.append([*line, differences[row]] if known else line)
     count = margins.lower(next(iter(margins.by_row))).size
     note = f"CPU seconds of one thread per image, last layer only; gap to the best bound of all rows; {count} margins."
-    return Table(f"Incomplete verification: {margins.caption}", _HEAD, rows, [note])
+    notes = [note]
+    if known:
+        notes.append(
+            f"{_ORIGINAL}: the largest difference between a bound and the original code's."
+        )
+    head = (*_HEAD, _ORIGINAL) if known else _HEAD
+    return Table(f"Incomplete verification: {margins.caption}", head, rows, notes)
