@@ -7,6 +7,9 @@ import hashlib
 import time
 import zlib
 from dataclasses import dataclass
+from functools import partial
+from io import BufferedIOBase
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +21,7 @@ from anybound_check.proof import Checker
 from anybound_check.vnnlib import read_property
 from anybound_check.witness import replay
 
-MAX_FILE = 2**31
+MAX_FILE, BLOCK = 2**31, 2**20  # to read so much at once would take it from memory at once
 
 
 @dataclass(frozen=True)
@@ -74,9 +77,11 @@ def _prove(model: bytes, spec: bytes, proof: bytes) -> str:
 def _content(path: Path, unpack: bool = False) -> bytes:
     """A file's bytes, unpacked if they are gzip'd and may be."""
     try:
-        with path.open("rb") as plain, gzip.open(path) as packed:
-            is_packed = unpack and plain.peek(2)[:2] == b"\x1f\x8b"
-            content = (packed if is_packed else plain).read(MAX_FILE + 1)
+        with path.open("rb") as file:
+            is_packed = unpack and file.peek(2)[:2] == b"\x1f\x8b"
+            source: BufferedIOBase = gzip.GzipFile(fileobj=file) if is_packed else file
+            blocks = iter(partial(source.read, BLOCK), b"")
+            content = b"".join(islice(blocks, MAX_FILE // BLOCK + 1))
     except (OSError, EOFError, ValueError, zlib.error) as error:
         raise Unreadable(f"{path.name}: {error}") from error
     if len(content) > MAX_FILE:

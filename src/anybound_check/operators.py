@@ -87,8 +87,9 @@ def _windows(given: Given, shape: Shape, kernel: Shape) -> list[NDArray[np.int64
         raise ValueError(f"kernel {kernel}, strides {strides}, dilations {dilations}, pads {pads}")
     for i, (size, k, s, d) in enumerate(zip(shape, kernel, strides, dilations, strict=True)):
         places = (size + pads[i] + pads[rank + i] - d * (k - 1) - 1) // s + 1
-        if min(k, s, d, places) < 1 or max(k, d, places) > MAX_ELEMENTS:
-            raise ValueError("the kernel does not fit")
+        padding = max(pads[i], pads[rank + i])
+        if min(k, s, d, places) < 1 or padding > size + k or k * places > MAX_ELEMENTS:
+            raise ValueError("the kernel does not fit, or is too large")
         entry = np.arange(k)[:, None] * d + np.arange(places) * s - pads[i]
         result.append(np.where((entry >= 0) & (entry < size), entry, -1))
     return result
@@ -118,6 +119,8 @@ def _average(r: Builder, given: Given, x: Value) -> Any:
     kernel = tuple(given.get("kernel_shape", x.shape[2:]))
     if any(given.get("pads", ())) and not given.get("count_include_pad", 0):
         raise ValueError("padding that does not count is not supported")
+    if not all(1 <= k <= size for k, size in zip(kernel, x.shape[2:], strict=True)):
+        raise ValueError(f"a window {kernel} of an input {x.shape}")
     sums = _conv(r, {**given, "group": x.shape[1]}, x, np.ones((x.shape[1], 1, *kernel)))
     return _product(r, {}, sums, np.full((), float(prod(kernel))), divide=True)
 

@@ -51,7 +51,10 @@ def read_property(content: bytes, inputs: int, outputs: int, outward: bool = Tru
     known = [*(f"X_{i}" for i in range(inputs)), *(f"Y_{i}" for i in range(outputs))]
     if sorted(names) != sorted(known):
         raise Unreadable(f"the property is not about {inputs} inputs and {outputs} outputs")
-    parts = [_terms(formula) for formula in formulas]
+    try:
+        parts = [_terms(formula) for formula in formulas]
+    except RecursionError as error:
+        raise Unreadable("the property is nested too deeply") from error
     common = [atom for terms in parts if len(terms) == 1 for atom in terms[0]]
     read, boxes, clauses = _Reader(inputs, outputs, outward), dict[Any, Box | None](), []
     _limit(prod(map(len, parts)))
