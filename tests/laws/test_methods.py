@@ -705,6 +705,16 @@ def test_both_algorithms_find_the_same_optimum() -> None:
         assert torch.allclose(a, b, rtol=1e-6, atol=1e-6)
 
 
+def test_both_solvers_find_the_same_optimum() -> None:
+    pytest.importorskip("gurobipy", reason="an optional solver: pip install 'anybound[gurobi]'")
+    for one in PLAIN:  # small enough for the licence that comes with it
+        a, b = (
+            maximise(one.dual, METHODS.parse(f"lp(backend={name})")).value
+            for name in ("highs", "gurobi")
+        )
+        assert torch.allclose(a, b, rtol=1e-6, atol=1e-6)
+
+
 class Rambling:
     """A solver that is stopped with multipliers of its own invention."""
 

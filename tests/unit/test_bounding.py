@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -324,6 +325,20 @@ def test_a_missing_solver_is_named(
     with pytest.raises(anybound.AnyboundError, match=r"pip install 'anybound\[") as caught:
         bounds(one.network, one.domain, one.rows, method=f"lp(backend={backend})")
     assert "\n" not in str(caught.value)
+
+
+def test_a_solver_without_licence_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    class GurobiError(Exception):
+        pass
+
+    def refuse(**_: object) -> None:
+        raise GurobiError("no licence\nfound")
+
+    fake = SimpleNamespace(GurobiError=GurobiError, Env=refuse)
+    monkeypatch.setitem(__import__("sys").modules, "gurobipy", fake)
+    one = plain(9, domains=("box",), activations=("relu",))
+    with pytest.raises(anybound.AnyboundError, match=r"^Gurobi: no licence found; .*use highs$"):
+        bounds(one.network, one.domain, one.rows, method="lp(backend=gurobi)")
 
 
 def test_weights_that_overflow_are_refused_or_bounded() -> None:

@@ -95,7 +95,10 @@ class GurobiSolver:
                 "Gurobi is not installed: pip install 'anybound[gurobi]'"
             ) from None
         self.api: Any = gurobipy
-        environment = gurobipy.Env(params={"OutputFlag": 0, "Threads": threads})
+        try:
+            environment = gurobipy.Env(params={"OutputFlag": 0, "Threads": threads})
+        except gurobipy.GurobiError as error:
+            raise _unlicensed(error) from None
         self.model: Any = gurobipy.Model(env=environment)
         lower, upper = program.limits
         rows = program.rows
@@ -115,9 +118,7 @@ class GurobiSolver:
         try:
             self.model.optimize()
         except self.api.GurobiError as error:
-            raise MissingDependency(
-                f"Gurobi: {error}; a licence for models of this size is needed"
-            ) from None
+            raise _unlicensed(error) from None
         optimal = self.model.Status == self.api.GRB.OPTIMAL
         try:
             dual = np.zeros(len(self.equal))
@@ -125,6 +126,13 @@ class GurobiSolver:
             return Solution(float(self.model.ObjVal), dual, np.asarray(self.x.X), optimal)
         except (self.api.GurobiError, AttributeError):  # stopped before it had a solution
             return Solution(float("nan"), None, None, optimal=False)
+
+
+def _unlicensed(error: Exception) -> MissingDependency:
+    reason = " ".join(str(error).split())
+    return MissingDependency(
+        f"Gurobi: {reason}; get a licence for models of this size, or use highs"
+    )
 
 
 class Backend(Enum):
