@@ -87,6 +87,20 @@ def test_badly_scaled_weights_are_refused_or_bounded_soundly(seed: int) -> None:
     check_exactly(one, rho.like(rho.data * sizes), tightness=None)
 
 
+@cases(40)
+@given(seeds)
+def test_both_sides_at_once_are_those_of_two_problems(seed: int) -> None:
+    one = case(seed)
+    below, above = one.dual, replace(one, rows=-one.rows).dual
+    rho = one.rhos(Draw(seed))
+    lower, negative = below.rigorous_sides(rho, below.coefficients(rho))
+    for found, wanted in (
+        (lower, below.rigorous(rho)),
+        (negative, above.rigorous(rho.like(-rho.data))),
+    ):
+        assert close(found, wanted, 1e-9)
+
+
 def test_many_biases_that_cancel_are_accounted_for() -> None:
     """Summing ρᵀb over the layers rounds relative to its parts, not to its small result."""
     one = torch.ones(1, 1, dtype=torch.float64)

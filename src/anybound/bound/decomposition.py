@@ -39,6 +39,13 @@ class Coefficients(NamedTuple):
     hidden: Layers
 
 
+class _Offset(NamedTuple):
+    """−Σ ρ_kᵀ b_k and the objective's constant, `[D, R]` each."""
+
+    bias: Tensor
+    constant: Tensor
+
+
 class Primal(NamedTuple):
     """The inner minimiser at some ρ, and q(ρ)."""
 
@@ -167,15 +174,33 @@ class Decomposition:
 
     def rigorous_at(self, rho: Layers, coefficients: Coefficients) -> Tensor:
         """`rigorous(ρ)` for coefficients computed before, by products and sums of `coefficient` in any order."""
+        loss = self.hull.loss(rho.data, coefficients.hidden.data)
+        return self._lower(rho, coefficients, self._offset(rho), loss)
+
+    def rigorous_sides(self, rho: Layers, coefficients: Coefficients) -> tuple[Tensor, Tensor]:
+        """`rigorous_at` of the objective at ρ, and of its negative at −ρ: most of the loss is the same."""
+        g0, g = coefficients
+        offset, loss = self._offset(rho), self.hull.loss(rho.data, g.data)
+        above = Coefficients(None if g0 is None else -g0, g.like(-g.data))
+        minus = rho.like(-rho.data)
+        other = loss if self.hull.loss_is_even else self.hull.loss(minus.data, above.hidden.data)
+        below = self._lower(rho, coefficients, offset, loss)
+        return below, self._lower(minus, above, _Offset(-offset.bias, -offset.constant), other)
+
+    def _offset(self, rho: Layers) -> _Offset:
+        return _Offset(-self.net.bias_dot(rho), self.problem.objective.constant)
+
+    def _lower(
+        self, rho: Layers, coefficients: Coefficients, offset: _Offset, loss: Tensor
+    ) -> Tensor:
+        """P_0 + Σ P_k + offset less all that rounding may have added; `loss` is the hull's."""
         g0, g = coefficients
         v = self.hull.argmin(rho.data, g.data).value
-        p0, bias = self.input_min(g0), self.net.bias_dot(rho)
-        constant = self.problem.objective.constant
-        q = p0 + v.sum(-1) - bias + constant
-        size = p0.abs() + v.abs().sum(-1) + bias.abs() + constant.abs()
-        loss = sum_error(size, self.net.layout.total + 2 * self.net.n + 4)
-        loss = loss + self.hull.slack(rho.data, g.data).sum(-1)
-        loss = loss + (rho.data.abs() * self.hull.tolerance.data).sum(-1) + self.objective_loss
+        p0 = self.input_min(g0)
+        q = p0 + v.sum(-1) + offset.bias + offset.constant
+        size = p0.abs() + v.abs().sum(-1) + offset.bias.abs() + offset.constant.abs()
+        loss = loss + sum_error(size, self.net.layout.total + 2 * self.net.n + 4)
+        loss = loss + self.objective_loss
         if g0 is not None:
             loss = loss + self.domain.slack(g0)
         lower = q - 1.001 * loss

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from anybound.bound.bounds import Bounds
 from anybound.layers import Layers
-from anybound.model.activations.activation import Activation, Relaxation
+from anybound.model.activations.activation import Activation, Rates, Relaxation
 from anybound.model.domains.domain import Domain
 from anybound.model.network import Network
 from anybound.rounding import gamma, underflow
@@ -96,14 +96,47 @@ class Hull:
             raise ValueError(f"node {k} is not a hidden layer")
         return HullMin(*activation.argmin(rho, g, self.bounds.lower[k], self.bounds.upper[k]))
 
-    def slack(self, rho: Tensor, g: Tensor) -> Tensor:
-        """`[D, R, total]`: argmin's value minus this never exceeds the exact minimum for exact ρ and g."""
+    def loss(self, rho: Tensor, g: Tensor) -> Tensor:
+        """`[D, R]`: Σ slack(ρ, g) + Σ_k |ρ_k|ᵀ E_k, the latter for what rounding may do to g; see `tolerance`.
+
+        Where the slack is linear in |ρ| and |g|, both are products with vectors."""
+        of_rho, of_g, constant = self._rates
+        total = _dot(rho.abs(), of_rho) + _dot(g.abs(), of_g) + constant
         l, u = self.bounds.lower.data, self.bounds.upper.data
-        parts = [
-            activation.slack(rho[..., at], g[..., at], l[..., at], u[..., at])
-            for activation, at in self.spans
-        ]
-        return torch.cat(parts, dim=-1) if parts else torch.zeros_like(rho)
+        for activation, at in self._uneven:
+            slack = activation.slack(rho[..., at], g[..., at], l[..., at], u[..., at])
+            total = total + slack.sum(-1)
+        return total
+
+    @property
+    def loss_is_even(self) -> bool:
+        """Whether the loss at (−ρ, −g) is that at (ρ, g)."""
+        return not self._uneven
+
+    @cached_property
+    def _uneven(self) -> tuple[Span, ...]:
+        """The spans whose slack is not linear in |ρ| and |g|."""
+        l, u = self.bounds.lower.data, self.bounds.upper.data
+        return tuple(
+            s
+            for s in self.spans
+            if s.activation.slack_rates(l[..., s.where], u[..., s.where]) is None
+        )
+
+    @cached_property
+    def _rates(self) -> Rates:
+        """The rates of all neurons, `[D, 1, total]` and for the constant `[D, 1]`; E_k is added to those of ρ."""
+        l, u = self.bounds.lower.data, self.bounds.upper.data
+        count = max(len(l), len(self.tolerance.data))
+        of_rho = self.tolerance.data.expand(count, -1, -1).clone()
+        of_g, constant = torch.zeros_like(of_rho), torch.zeros_like(of_rho)
+        for activation, at in self.spans:
+            rates = activation.slack_rates(l[..., at], u[..., at])
+            if rates is not None:
+                of_rho[..., at] += rates.of_c
+                of_g[..., at] = rates.of_g
+                constant[..., at] = rates.constant
+        return Rates(of_rho, of_g, constant.sum(-1))
 
     def to(self, dtype: torch.dtype, device: torch.device | None = None) -> Hull:
         """In another dtype, the input set and the bounds rounded outwards."""
@@ -226,3 +259,8 @@ class Hull:
                 total = total + products + map_.error.bias
         count = max(len(z0), len(z.data))
         return 1.001 * total.expand(count, 1, *self.network.nodes[k].shape)
+
+
+def _dot(x: Tensor, rates: Tensor) -> Tensor:
+    """Σ_i x_i rates_i for x `[D, R, n]` and rates `[D, 1, n]`."""
+    return (x @ rates.mT).squeeze(-1)

@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 
 from anybound.bound.backward import crown_slopes, propagate, wk_slopes
-from anybound.bound.decomposition import Coefficients
 from anybound.bound.intermediates.strategy import LayerTask, chunks
 from anybound.bound.interval import Interval
 
@@ -43,8 +42,5 @@ def _both_sides(task: LayerTask, index: Tensor, *, wk: bool) -> tuple[Tensor, Te
         negative = task.dual(index, -plus)
         above = propagate(negative, lines)
         return dual.rigorous_at(*below), -negative.rigorous_at(*above)
-    rho, (g0, g) = propagate(dual, wk_slopes(task.hull))
-    negative = task.dual(index, -plus)
-    mirrored = Coefficients(None if g0 is None else -g0, g.like(-g.data))
-    low = dual.rigorous_at(rho, Coefficients(g0, g))
-    return low, -negative.rigorous_at(rho.like(-rho.data), mirrored)
+    low, minus_high = dual.rigorous_sides(*propagate(dual, wk_slopes(task.hull)))
+    return low, -minus_high

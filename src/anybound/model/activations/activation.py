@@ -44,6 +44,14 @@ class Relaxation(NamedTuple):
     upper_offset: Tensor
 
 
+class Rates(NamedTuple):
+    """`of_c·|c| + of_g·|g| + constant`, each a tensor that broadcasts against neurons."""
+
+    of_c: Tensor
+    of_g: Tensor
+    constant: Tensor
+
+
 class Facet(NamedTuple):
     """One inequality on the hull:  sign·(σ − slope·x − offset) >= 0, where sign is ±1."""
 
@@ -97,6 +105,11 @@ class Activation(ABC):
 
         It covers (best candidate's exact value) − (exact minimum) and the error of evaluating σ and
         the sum in the arguments' dtype."""
+
+    def slack_rates(self, l: Tensor, u: Tensor) -> Rates | None:
+        """`slack` as a linear function of |c| and |g|, where it is one: its sum over neurons is then two products."""
+        del l, u
+        return None
 
     def lower_offset(self, s: Tensor, l: Tensor, u: Tensor) -> Tensor:
         """At most min over [l, u] of σ(x) − s·x, and close to it: s·x + lower_offset <= σ(x)."""

@@ -17,7 +17,14 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from anybound.model.activations.activation import Activation, Facet, Minimum, Relaxation, flag
+from anybound.model.activations.activation import (
+    Activation,
+    Facet,
+    Minimum,
+    Rates,
+    Relaxation,
+    flag,
+)
 
 
 @dataclass(frozen=True)
@@ -71,12 +78,15 @@ class Bent(Activation):
 
         With unit roundoff r = eps/2 and B = max(|l|, |u|): evaluating c·x + g·σ(x) errs by at most
         3r|c|B + 6r|g|LB; a wrong sign of d costs |d̂ − d|·(u − l) <= 2r|c|B + 14r|g|LB."""
+        of_c, of_g, constant = self.slack_rates(l, u)
+        return c.abs() * of_c + g.abs() * of_g + constant
+
+    def slack_rates(self, l: Tensor, u: Tensor) -> Rates:
         info = torch.finfo(l.dtype)
-        steepest = self.left(l).abs().clamp(min=1)
         reach = torch.maximum(l.abs(), u.abs())
-        size = (c.abs() + g.abs() * steepest) * reach
-        error = g.abs() * self.left_error(l) * reach
-        return 12 * info.eps * size + 4 * error + 8 * info.tiny * (1 + reach)
+        of_c = 12 * info.eps * reach + info.tiny
+        of_g = of_c * self.left(l).abs().clamp(min=1) + 4 * self.left_error(l) * reach
+        return Rates(of_c, of_g, 8 * info.tiny * (1 + reach))
 
     def lower_offset(self, s: Tensor, l: Tensor, u: Tensor) -> Tensor:
         """min of σ(x) − s·x over the ends and the bend, rounded down; exactly 0 if s is σ's."""

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from anybound.errors import InvalidModel
-from anybound.model.activations.activation import Activation, Facet, Relaxation, flag
+from anybound.model.activations.activation import Activation, Facet, Rates, Relaxation, flag
 
 
 @dataclass(frozen=True)
@@ -54,11 +54,16 @@ class Clip(Activation):
 
     def slack(self, c: Tensor, g: Tensor, l: Tensor, u: Tensor) -> Tensor:
         """The rounding of c·x + g·σ(x), and of low and high where the dtype cannot hold them."""
+        of_c, of_g, constant = self.slack_rates(l, u)
+        return c.abs() * of_c + g.abs() * of_g + constant
+
+    def slack_rates(self, l: Tensor, u: Tensor) -> Rates:
         info = torch.finfo(l.dtype)
         reach = torch.maximum(l.abs(), u.abs())
         height = torch.maximum(self.value(l).abs(), self.value(u).abs())
-        rounding = 4 * info.eps * (c.abs() * reach + g.abs() * height) + 4 * info.tiny
-        return rounding + 2 * (c.abs() + g.abs()) * self._error(l)
+        stored = 2 * self._error(l) + info.tiny
+        of_c, of_g = 4 * info.eps * reach + stored, 4 * info.eps * height + stored
+        return Rates(of_c, of_g, torch.full_like(of_c, 4 * info.tiny))
 
     def chord(self, l: Tensor, u: Tensor) -> Tensor:
         width = u - l

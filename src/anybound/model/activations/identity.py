@@ -7,7 +7,14 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from anybound.model.activations.activation import Activation, Facet, Minimum, Relaxation, flag
+from anybound.model.activations.activation import (
+    Activation,
+    Facet,
+    Minimum,
+    Rates,
+    Relaxation,
+    flag,
+)
 
 
 @dataclass(frozen=True)
@@ -34,8 +41,13 @@ class Identity(Activation):
 
     def slack(self, c: Tensor, g: Tensor, l: Tensor, u: Tensor) -> Tensor:
         """4·eps·(|c| + |g|)·max(|l|, |u|), and what underflow can take."""
+        of_c, of_g, constant = self.slack_rates(l, u)
+        return c.abs() * of_c + g.abs() * of_g + constant
+
+    def slack_rates(self, l: Tensor, u: Tensor) -> Rates:
         info = torch.finfo(l.dtype)
-        return 4 * info.eps * (c.abs() + g.abs()) * torch.maximum(l.abs(), u.abs()) + 4 * info.tiny
+        rate = 4 * info.eps * torch.maximum(l.abs(), u.abs()) + info.tiny
+        return Rates(rate, rate, torch.full_like(rate, 4 * info.tiny))
 
     def chord(self, l: Tensor, u: Tensor) -> Tensor:
         return torch.ones_like(l + u)
