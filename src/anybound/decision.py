@@ -304,8 +304,8 @@ class Decision:
             if self.interrupted:
                 break
         for member in clauses:
-            best = float(lower[member.rows].max())
-            self.lower[member.clause] = max(self.lower[member.clause], best)
+            best = np.fmax.reduce(lower[member.rows])  # a NaN is none
+            self.lower[member.clause] = np.fmax(self.lower[member.clause], best)
 
     def _ascend(self, dual: Decomposition, method: Method[Any], budget: Budget) -> Vector:
         """Search in float32, evaluate rigorously in float64."""

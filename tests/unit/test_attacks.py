@@ -432,3 +432,22 @@ def test_replay_refuses_what_it_cannot_run() -> None:
         Replay(b"nonsense")(np.zeros(3))
     with pytest.raises(InvalidInput, match="no such file"):
         Replay.of("nowhere.onnx")
+
+
+@dataclass(frozen=True)
+class _HalfLost(Attack):
+    """Points of the first clause alone; those of the others are no numbers, as after an overflow."""
+
+    def run(self, margins: Margins, starts: Tensor, generator: torch.Generator) -> Iterator[Tried]:
+        points = margins.sample(4, generator)
+        points[1:] = torch.nan
+        yield Tried(points, margins.values(points))
+
+
+def test_points_that_are_no_numbers_are_points_not_tried() -> None:
+    low = any_of(linear([[1.0] + [0.0] * 9], [-1e6]), linear([[0.0, 1.0] + [0.0] * 8], [-1e6]))
+    prop = unsafe(BoxSet(np.zeros(64), np.ones(64)), low)
+    found = attack(DENSE, prop, attacks=(_HalfLost(),))
+    assert found.witness is None
+    assert np.isfinite(found.upper[0])
+    assert found.upper[1] == np.inf

@@ -156,11 +156,15 @@ class WitnessFinder:
         for i, front in enumerate(fronts):
             if front.points is None:
                 continue
-            inside = [self._input_set(i).closest(_flat(p)) for p in front.points]
+            known = torch.isfinite(front.best)  # else the point may be no numbers
+            points = torch.where(known.reshape(-1, 1), front.points.flatten(1), 0.0)
+            inside = [self._input_set(i).closest(_flat(p)) for p in points]
             x = torch.tensor(np.array(inside)).reshape(front.points.unsqueeze(1).shape)
             values = self._exact_margins[i].values(x)[:, 0].numpy()
-            for member, value in zip(self.safety_problems[i].clauses, values, strict=True):
-                upper[member.clause] = value
+            members = self.safety_problems[i].clauses
+            for member, value, is_known in zip(members, values, known.tolist(), strict=True):
+                if is_known:
+                    upper[member.clause] = value
         return upper
 
 
