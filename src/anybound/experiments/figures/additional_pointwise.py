@@ -14,11 +14,12 @@ __all__ = ["draw"]
 
 
 def draw(margins: Margins) -> Figure | None:
-    """DSG+ against Dec-DSG+, that against Supergradient, IP against WK; None where there is none."""
+    """DSG+ against Dec-DSG+, that against Supergradient, IP against WK, and that against a user's own."""
     wanted = [
         (margins.last("DSG+"), margins.last("Dec-DSG+")),
         (margins.last("Dec-DSG+"), margins.last("Supergradient")),
         (margins.last("IP"), margins.last("WK")),
+        *((margins.last("WK"), row) for row in margins.own),
     ]
     chosen = [(a, b) for a, b in wanted if a is not None and b is not None]
     return compare(margins, chosen, "Additional pointwise comparison")

@@ -42,21 +42,35 @@ def pairs(margins: Margins) -> list[tuple[str, str]]:
 
 
 def compare(margins: Margins, chosen: Sequence[tuple[str, str]], title: str) -> Figure | None:
-    """A column for each pair."""
+    """A column for each pair, time above gap; after three of them it goes on below."""
     if not chosen:
         return None
-    columns = len(chosen)
-    width = PAGE if columns <= 3 else PAGE * columns / 3
-    made = figure(width, 0.7 + 1.85 * width / max(columns, 2), f"{title}: {margins.caption}")
-    above, below = panels(made, 2, columns)
-    for axes, (a, b) in zip(above, chosen, strict=True):
-        _panel(axes, margins.seconds(a), margins.seconds(b), a, b, "CPU s")
-    for axes, (a, b) in zip(below, chosen, strict=True):
-        x, y = (np.maximum(margins.gap(row).ravel(), FLOOR) for row in (a, b))
-        _panel(axes, x, y, a, b, "gap")
-        share = f"{shorten(b, 20)} better\non {margins.better(b, a):.0f} % of margins"
-        axes.set_title(share, fontsize=7.5)
+    columns = min(len(chosen), _COLUMNS)
+    lines = -(-len(chosen) // columns)
+    height = 0.7 + 1.85 * lines * PAGE / max(columns, 2)
+    made = figure(PAGE, height, f"{title}: {margins.caption}")
+    grid = panels(made, 2 * lines, columns)
+    for place in range(lines * columns):
+        line, column = divmod(place, columns)
+        above, below = grid[2 * line][column], grid[2 * line + 1][column]
+        if place < len(chosen):
+            _pair(above, below, margins, *chosen[place])
+        else:
+            above.set_axis_off()
+            below.set_axis_off()
     return made
+
+
+_COLUMNS = 3
+
+
+def _pair(above: Axes, below: Axes, margins: Margins, a: str, b: str) -> None:
+    """Times of two methods, and their gaps."""
+    _panel(above, margins.seconds(a), margins.seconds(b), a, b, "CPU s")
+    x, y = (np.maximum(margins.gap(row).ravel(), FLOOR) for row in (a, b))
+    _panel(below, x, y, a, b, "gap")
+    share = f"{shorten(b, 20)} better\non {margins.better(b, a):.0f} % of margins"
+    below.set_title(share, fontsize=7.5)
 
 
 def _panel(
