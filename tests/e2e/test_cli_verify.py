@@ -63,7 +63,7 @@ def wait_until_busy(child: subprocess.Popen[str]) -> None:
     """Until it has said (with -v) that only its endless ascent is left to do."""
     assert child.stderr is not None
     for line in child.stderr:
-        if line.startswith("after intermediate: ") and "inf" not in line:
+        if line.startswith("root: ") and "inf" not in line:
             return
     raise AssertionError("it ended before it was busy")
 
