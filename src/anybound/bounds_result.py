@@ -18,6 +18,7 @@ from anybound.drawing.markup import Html
 from anybound.layers import Layers
 from anybound.model.domains.domain import Domain
 from anybound.model.network import Network
+from anybound.registry import text_of
 
 __all__ = ["BoundsResult", "Trace"]
 
@@ -71,7 +72,7 @@ class BoundsResult:
         """What a notebook shows: the bounds as intervals and, with a trace, how they became tight."""
         ambiguous, neurons = (sum(c[i] for c in self.ambiguous) for i in (2, 1))
         facts = {
-            "method": repr(self.method),
+            "method": text_of(self.method),
             "iterations": f"{self.iterations}, {self.stopped.name.lower()}",
             "seconds": f"{self.seconds:.2f} ({self.seconds_intermediate:.2f} on hidden layers)",
             "ambiguous": f"{ambiguous:,} of {neurons:,} hidden neurons",

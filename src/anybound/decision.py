@@ -31,6 +31,7 @@ from anybound.budget import Budget
 from anybound.memory import is_out_of_memory
 from anybound.model.network import Network
 from anybound.outcome import ClauseBounds, Outcome, Progress, Verdict, Witness
+from anybound.registry import text_of
 from anybound.search.attack import Attack
 from anybound.search.hunt import Hunt
 from anybound.search.portfolio import THOROUGH
@@ -110,10 +111,10 @@ class Settings:
     def plan(self) -> dict[str, str]:
         """The choices by name."""
         return {
-            "attacks": ", ".join(map(repr, self.attacks)) or "none",
-            "intermediate": repr(self.intermediate),
-            "method": repr(self.method),
-            "search": "none" if self.search is None else repr(self.search),
+            "attacks": ", ".join(map(text_of, self.attacks)) or "none",
+            "intermediate": text_of(self.intermediate),
+            "method": text_of(self.method),
+            "search": "none" if self.search is None else text_of(self.search),
             "seed": str(self.seed),
         }
 
@@ -257,7 +258,7 @@ class Decision:
         problem = safety.problem
         with self.phase("intermediate"):
             strategy = self.settings.intermediate.chosen(problem.network, problem.domain)
-            self.plan["intermediate"] = repr(strategy)
+            self.plan["intermediate"] = text_of(strategy)
             bounds = strategy.bounds(problem.network, problem.domain, budget.share(0.5))
         with self.phase("root"):
             share = 1.0 if self.settings.search is None else ROOT_SHARE

@@ -13,7 +13,7 @@ import importlib
 import inspect
 import math
 import pkgutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from enum import Enum
@@ -236,21 +236,51 @@ def _default(field: dataclasses.Field[Any]) -> str:
     return "required" if field.default is dataclasses.MISSING else _text(field.default)
 
 
-def _text(value: Any) -> str:
-    """A value as `parse` takes it."""
+def text_of(record: Any) -> str:
+    """The text that `parse` makes the record of: its name, and what is not at its default.
+
+    Of a record that has no name, its `repr`."""
+    cls = type(record)
+    name = _registered_name(cls)
+    if name is None:
+        return repr(record)
+    variadic = _variadic_type(cls, get_type_hints(cls)) is not None
+    parts: list[str] = []
+    for field in dataclasses.fields(record):
+        value = getattr(record, field.name)
+        if variadic and isinstance(value, tuple):
+            parts += [text_of(element) for element in value]
+        elif field.init and not _is_default(field, value):
+            parts.append(f"{field.name}={_text(value, text_of)}")
+    return f"{name}({', '.join(parts)})" if parts else name
+
+
+def _is_default(field: dataclasses.Field[Any], value: Any) -> bool:
+    if field.default_factory is not dataclasses.MISSING:
+        return bool(value == field.default_factory())
+    return bool(value == field.default)
+
+
+def _text(value: Any, plug_in: Callable[[Any], str] | None = None) -> str:
+    """A value as `parse` takes it, with all its fields; plug-ins in it by `plug_in`, if given."""
     if isinstance(value, Enum):
         return str(value.value)
-    if not dataclasses.is_dataclass(value):
+    if not dataclasses.is_dataclass(value) or isinstance(value, type):
         return repr(value)
-    given = (f"{f.name}={_text(getattr(value, f.name))}" for f in dataclasses.fields(value))
-    return f"{_name_of(type(value))}({', '.join(given)})"
+    name = _registered_name(type(value))
+    if name is not None and plug_in is not None:
+        return plug_in(value)
+    given = (
+        f"{f.name}={_text(getattr(value, f.name), plug_in)}" for f in dataclasses.fields(value)
+    )
+    return f"{name or type(value).__name__.lower()}({', '.join(given)})"
 
 
-def _name_of(cls: type) -> str:
-    """What a record is called: the file's name for a plug-in, else the class's in lower case."""
-    module = cls.__module__.rpartition(".")
-    registered = any(module[0] == registry.package for registry in REGISTRIES)
-    return module[2] if registered else cls.__name__.lower()
+def _registered_name(cls: type) -> str | None:
+    """The name of a plug-in, which is its file's."""
+    package, _, file = cls.__module__.rpartition(".")
+    named = any(package == registry.package for registry in (*REGISTRIES, ATTACKS))
+    return file if named and dataclasses.is_dataclass(cls) else None
 
 
 def _type_name(hint: Any) -> str:

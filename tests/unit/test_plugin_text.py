@@ -4,10 +4,12 @@ from argparse import ArgumentTypeError
 from pathlib import Path
 
 import pytest
+import torch
 
 from anybound import registry
 from anybound.cli.plugin_text import plugin_text
-from anybound.registry import METHODS, REGISTRIES, Entry, Registry
+from anybound.model.domains.box import Box
+from anybound.registry import METHODS, REGISTRIES, Entry, Registry, text_of
 
 ENTRIES = [
     pytest.param(kind, entry, id=f"{kind.kind}-{entry.name}")
@@ -22,6 +24,26 @@ NO_TEXT = {"torch.float32"}  # a default that only Python can give
 def test_defaults_are_what_parse_takes(kind: Registry[object], entry: Entry) -> None:
     given = ", ".join(f"{p.name}={p.default}" for p in entry.parameters if p.default not in NO_TEXT)
     assert kind.parse(f"{entry.name}({given})") == kind.get(entry.name)()
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        (METHODS, "crown"),
+        (METHODS, "dec_dsg(iterations=7)"),
+        (METHODS, "proximal(eta=linear(start=1.0, end=2.0), sweeps=jacobi)"),
+        (METHODS, "then(slopes, best_of(wk, supergradient(iterations=3)))"),
+        (registry.SEARCHES, "portable(method=proximal(iterations=5), rule=babsr)"),
+        (registry.SEARCHES, "paper(row=lp)"),
+        (registry.INTERMEDIATES, "iterative(method=slopes(iterations=2))"),
+    ],
+)
+def test_a_record_is_written_as_the_text_it_came_from(kind: Registry[object], text: str) -> None:
+    assert text_of(kind.parse(text)) == text
+
+
+def test_a_record_without_a_name_is_written_as_it_is() -> None:
+    assert text_of(Box(torch.zeros(1, 1, 2), torch.ones(1, 1, 2))).startswith("Box(")
 
 
 @pytest.mark.parametrize(

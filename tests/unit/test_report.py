@@ -176,10 +176,12 @@ def test_contradictions_are_shouted() -> None:
 
 def test_the_command_reproduces_the_run() -> None:
     config = {"timeout": 60.0, "method": "proximal(iterations=9)", "seed": 3, "complete": False}
+    config |= {"search": "portable", "certify": True, "semantics": "float32"}
     (found,) = instances([record(folder="/data/my runs", config=config)], "run.jsonl")
     assert command_of(found) == (
         "anybound verify '/data/my runs/b/onnx/net.onnx' '/data/my runs/b/vnnlib/p.vnnlib' "
-        "--timeout 60 --method 'proximal(iterations=9)' --seed 3 --no-search"
+        "--timeout 60 --method 'proximal(iterations=9)' --search portable --seed 3 --no-search "
+        "--certify --semantics float32"
     )
 
 

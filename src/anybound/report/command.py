@@ -9,7 +9,7 @@ from anybound.report.run import Instance
 
 __all__ = ["command_of"]
 
-_OPTIONS = ("method", "intermediate", "seed", "memory", "threads")
+_OPTIONS = ("method", "intermediate", "search", "seed", "memory", "threads")
 
 
 def command_of(instance: Instance) -> str:
@@ -26,4 +26,6 @@ def command_of(instance: Instance) -> str:
         words.append("--no-search")
     if config.get("certify"):
         words.append("--certify")
+    if config.get("semantics") not in (None, "real"):
+        words += ["--semantics", str(config["semantics"])]
     return " ".join(shlex.quote(word) for word in words)

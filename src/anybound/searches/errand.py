@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from anybound.decision import SearchReport, SearchTask
 from anybound.memory import resident
 from anybound.outcome import Progress, Witness
+from anybound.registry import text_of
 from anybound.search.engine import Ended
 from anybound.search.rule import Index, Vector
 
@@ -61,5 +62,5 @@ class Errand:
         """The answer; `search` is the record that would do it again."""
         bounds = dict(zip(self.numbers, lower.tolist(), strict=True))
         reason = "" if ended in (Ended.PROVED, Ended.WITNESS) else ended.value
-        plan: Mapping[str, str] = {"search": repr(search)}
+        plan: Mapping[str, str] = {"search": text_of(search)}
         return SearchReport(bounds, subproblems, self.found, trace, plan, reason)

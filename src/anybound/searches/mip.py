@@ -14,6 +14,7 @@ import numpy as np
 
 from anybound.bound.lp_solver import Backend
 from anybound.decision import Search, SearchReport, SearchTask
+from anybound.registry import text_of
 from anybound.search.mip import MIPplanet, MIPResult, MIPStatus
 from anybound.searches.errand import Errand
 
@@ -50,7 +51,7 @@ class MIP(Search):
             word = said if word is Word.HOLDS else word
         # a solver's tree is its own: what it says is told, and decides nothing
         reason = f"the solver says: {word.value}, margin >= {lower:.6g} to its tolerance; no proof"
-        plan = {"search": repr(self), "solver": word.value, "solver bound": f"{lower:.9g}"}
+        plan = {"search": text_of(self), "solver": word.value, "solver bound": f"{lower:.9g}"}
         return SearchReport({}, nodes, errand.found, (), plan, reason)
 
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from anybound.decision import Search, SearchReport, SearchTask
+from anybound.registry import text_of
 from anybound.search.engine import Ended
 from anybound.search.input_split.engine import BoxSearch
 from anybound.searches.compact import Compact
@@ -45,7 +46,7 @@ class Turns(Search):
 
 
 def _told(plan: Turns, decided: str) -> dict[str, str]:
-    return {"search": repr(plan), "decided by splitting": decided}
+    return {"search": text_of(plan), "decided by splitting": decided}
 
 
 def _decides(report: SearchReport) -> bool:

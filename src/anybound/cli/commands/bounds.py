@@ -92,6 +92,8 @@ def _rows(path: str | None) -> NDArray[np.float64] | None:
 
 
 def _record(result: BoundsResult, intermediate: object) -> Record:
+    from anybound.registry import text_of
+
     return {
         "lower": result.lower.tolist(),
         "upper": result.upper.tolist(),
@@ -100,8 +102,8 @@ def _record(result: BoundsResult, intermediate: object) -> Record:
         "ambiguous": [count.ambiguous for count in result.ambiguous],
         "neurons": [count.neurons for count in result.ambiguous],
         "seconds_intermediate": result.seconds_intermediate,
-        "method": repr(result.method),
-        "intermediate": repr(intermediate),
+        "method": text_of(result.method),
+        "intermediate": text_of(intermediate),
         "stopped": result.stopped.name.lower(),
     }
 
