@@ -52,6 +52,7 @@ MEMBERS = {
         "certifying",
         "deciding",
         "examining",
+        "generating",
         "robustness",
         "training",
         "warm",

@@ -16,6 +16,7 @@ __all__ = [
     "bench_view",
     "bounds_view",
     "demo_view",
+    "generation_view",
     "methods_view",
     "network_view",
     "property_view",
@@ -108,6 +109,17 @@ def radius_view(record: Data) -> "list[RenderableType]":
     columns = ("radius", "verdict", "seconds")
     table: list[RenderableType] = [_table(columns, rows, ("radius", "seconds")), ""] if rows else []
     return [*table, bracket(record)]
+
+
+def generation_view(record: Data) -> "list[RenderableType]":
+    """How many properties there are, and what is known of them."""
+    known = record["expected"]
+    return [
+        f"wrote {plural(record['properties'], 'property', 'properties')} of "
+        f"{plural(record['images'], 'image')} to {printable(record['folder'])} "
+        f"({record['misclassified']} misclassified), {record['seconds']:.1f} s",
+        f"proved by bounds {known['unsat']}, broken by the attack {known['sat']}, open {known['unknown']}",
+    ]
 
 
 def training_view(record: Data) -> "list[RenderableType]":
