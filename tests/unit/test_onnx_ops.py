@@ -637,6 +637,11 @@ REFUSED = [
         "Softmax node 's' (opset 13): the operator is outside the normal form",
     ),
     (
+        Case("where to cut", [node("Gelu", ["x"], ["y"])], (1, 3)),
+        UnsupportedModel,
+        "cut the model before it, at 'x', with onnx.utils.extract_model",
+    ),
+    (
         Case("product of two values", [node("Mul", ["x", "x"], ["y"])], (1, 3)),
         UnsupportedModel,
         "Mul node with output 'y' (opset 13): multiplies two values",

@@ -20,7 +20,6 @@ from anybound.spec.property import Property
 __all__ = ["network_record", "property_record"]
 
 _OUTSIDE = "the operator is outside the normal form of affine maps and elementwise activations"
-_ADVICE = "replace it, or cut the model before it with onnx.utils.extract_model"
 
 
 def network_record(path: Path, property_path: Path | None = None) -> Record:
@@ -108,7 +107,7 @@ def _unsupported_nodes(inventory: Inventory, message: str) -> Iterator[Record]:
                 "node": node.name,
                 "operator": node.operator,
                 "reason": f"{node.label}: {_OUTSIDE}",
-                "advice": _ADVICE,
+                "advice": node.advice,
             }
 
 

@@ -23,6 +23,7 @@ from anybound.model.affine.map import Shape
 
 _DOMAINS = ("", "ai.onnx")
 _REAL = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16, TensorProto.BFLOAT16)
+_KEEP_ORDER = ("Softmax", "LogSoftmax", "Hardmax", "ArgMax")
 
 
 def open_model(content: bytes, path: Path) -> OnnxFile:
@@ -166,9 +167,19 @@ def unsupported_line(node: NodeProto, opset: int) -> str:
     operator = f"{node.domain}.{node.op_type}" if node.domain not in _DOMAINS else node.op_type
     return (
         f"{operator} {name} (opset {opset}): the operator is outside the normal form of affine "
-        "maps and elementwise activations; replace it, or cut the model before it with "
-        "onnx.utils.extract_model"
+        f"maps and elementwise activations; {advice(node)}"
     )
+
+
+def advice(node: NodeProto) -> str:
+    """What to do about an operator outside the normal form, with the tensor that it reads."""
+    at = f", at '{node.input[0]}'," if node.input else ""
+    text = f"replace it, or cut the model before it{at} with onnx.utils.extract_model"
+    if node.op_type in _KEEP_ORDER:
+        return (
+            f"{text} (at the end of a classifier it can go: the largest output stays the largest)"
+        )
+    return text
 
 
 def _shape(value: ValueInfoProto) -> tuple[int | None, ...] | None:

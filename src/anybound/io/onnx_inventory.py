@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import onnx
 from onnx import ModelProto, NodeProto, ValueInfoProto
 
-from anybound.io.onnx_file import is_supported
+from anybound.io.onnx_file import advice, is_supported
 
 __all__ = ["GraphNode", "GraphTensor", "Inventory", "take_inventory"]
 
@@ -38,6 +38,7 @@ class GraphNode:
     outputs: tuple[GraphTensor, ...]
     label: str  # as errors call it
     supported: bool  # whether there is a handler for its operator
+    advice: str  # what to do about it if there is none
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,9 @@ def _node(node: NodeProto, known: Mapping[str, ValueInfoProto]) -> GraphNode:
     label = f"node '{name}'" if name else f"node with output '{first}'"
     operator, domain = _text(node.op_type), _text(node.domain)
     operator = operator if domain in ("", "ai.onnx") else f"{domain}.{operator}"
-    return GraphNode(name or first, operator, outputs, f"{operator} {label}", is_supported(node))
+    return GraphNode(
+        name or first, operator, outputs, f"{operator} {label}", is_supported(node), advice(node)
+    )
 
 
 def _tensor(value: ValueInfoProto) -> GraphTensor:
