@@ -28,6 +28,7 @@ from anybound.model.activations import (
     Tanh,
     check_bounds,
 )
+from anybound.model.activations.activation import Between
 
 GRID = 2000
 LONG_EPS = float(np.finfo(np.longdouble).eps)
@@ -257,6 +258,29 @@ def test_offsets_touch(case: Case, rows: Tensor) -> None:
 
 def _curved(activation: Activation) -> bool:
     return isinstance(activation, Sigmoid | Tanh)
+
+
+@every_case
+@run
+@given(rows)
+@example(HARD)
+def test_lines_touch_where_it_is_said(case: Case, rows: Tensor) -> None:
+    """At slopes inside their range, and at its ends where that needs no moving of slopes."""
+    _, _, l, u = _tensors(rows, torch.float64)
+    a = case.activation
+    x = _grid(case, l, u)
+    graph, limits = (x, case.exact(x)), a.slopes(l, u)
+    coarse = 0.1 * np.minimum(24 / 149, (u - l).numpy() / 299) ** 2 if _curved(a) else 0
+    for sign, above, (least, most) in ((1, 0, limits[:2]), (-1, 1, limits[2:])):
+        for part in (0.0, 0.3, 1.0) if a.touches_exactly else (0.3,):
+            s = least + part * (most - least)
+            side = torch.full_like(l, above)
+            at, value, offset = a.touching(s, side, Between(l, u, *limits))
+            assert torch.equal(value, a.value(at))
+            scale = (1 + s.abs()).numpy() * (1 + torch.maximum(l.abs(), u.abs()).numpy())
+            gap = _inside(graph, sign, s, offset).min(axis=-1)
+            assert (gap <= 1e-14 * scale + coarse).all()
+            assert (gap >= -1e-14 * scale).all()
 
 
 @every_case

@@ -184,13 +184,15 @@ def test_adam_is_kingma_and_ba() -> None:
     weight = torch.zeros(3, dtype=torch.float64, requires_grad=True)
     reference = torch.optim.Adam([weight], lr=0.1)
     adam, x = Adam(), torch.zeros(3, dtype=torch.float64)
-    moments, draw = adam.init(x), Draw(0)
+    y, moments, others, draw = x, adam.init(x), adam.init(x), Draw(0)
     for _ in range(20):
         gradient = draw.normal(3)
         weight.grad = -gradient  # torch descends
         reference.step()
         x = x + 0.1 * adam.direction(moments, gradient)
+        y = adam.ascend(y, others, gradient, 0.1)
         assert torch.allclose(x, weight.detach(), rtol=1e-12)
+        assert torch.allclose(y, x, rtol=1e-12)
 
 
 def test_eq_box_bounds_sol() -> None:

@@ -21,6 +21,7 @@ from torch import Tensor
 from anybound.bound.decomposition import Coefficients, Decomposition
 from anybound.bound.hull import Hull, Slopes
 from anybound.layers import Layers
+from anybound.model.activations.activation import flag
 
 
 class Sweep(NamedTuple):
@@ -34,17 +35,22 @@ def propagate(dual: Decomposition, slopes: Slopes, beta: Tensor | None = None) -
     """ρ_k = −s_k(g_k)·g_k + β_k from the last layer to the first."""
     net, layout = dual.net, dual.net.layout
     rho, g = dual.zeros(), dual.zeros()
+    zero = rho.data.new_zeros(())
     for k in reversed(net.hidden):
         at = layout.span(k)
         coefficient = dual.coefficient(k, rho)
         if coefficient is None:
             continue
-        g_k = coefficient.flatten(2)
-        # s⁺·max(g, 0) + s⁻·min(g, 0), without a mask
-        passed = slopes.lower[..., at] * g_k.clamp(min=0) + slopes.upper[..., at] * g_k.clamp(max=0)
-        rho.data[..., at] = -passed if beta is None else beta[..., at] - passed
+        g_k, start = coefficient.flatten(2), zero if beta is None else beta[..., at]
+        slope = in_use(slopes.lower[..., at], slopes.upper[..., at], g_k)
+        torch.addcmul(start, slope, g_k, value=-1, out=rho.data[..., at])
         g.data[..., at] = g_k
     return Sweep(rho, Coefficients(dual.coefficient(0, rho), g))
+
+
+def in_use(lower: Tensor, upper: Tensor, g: Tensor) -> Tensor:
+    """s_k(g_k): `lower` where g >= 0, `upper` where g < 0; without a mask."""
+    return torch.lerp(lower, upper, flag(torch.lt, g, g.new_zeros(())))
 
 
 class Start(Enum):

@@ -139,12 +139,12 @@ class Decomposition:
         """q(ρ) for coefficients computed before."""
         g0, g = coefficients
         v = self.hull.argmin(rho.data, g.data).value
-        return (
-            self.input_min(g0)
-            + v.sum(-1)
-            - self.net.bias_dot(rho)
-            + self.problem.objective.constant
-        )
+        return self.value_from(rho, g0, v.sum(-1))
+
+    def value_from(self, rho: Layers, g0: Tensor | None, hidden: Tensor) -> Tensor:
+        """q(ρ) when the sum of the P_k, `[D, R]`, is known."""
+        constant = self.problem.objective.constant
+        return self.input_min(g0) + hidden - self.net.bias_dot(rho) + constant
 
     def input_argmin(self, g0: Tensor | None) -> Tensor:
         """P_0's minimiser z_0, `[D, R, *input_shape]`."""

@@ -18,7 +18,13 @@ from torch import Tensor
 
 from anybound.bound.bounds import Bounds
 from anybound.layers import Layers
-from anybound.model.activations.activation import Activation, Rates, Relaxation
+from anybound.model.activations.activation import (
+    Activation,
+    Between,
+    Minimum,
+    Rates,
+    Relaxation,
+)
 from anybound.model.domains.domain import Domain
 from anybound.model.network import Network
 from anybound.rounding import gamma, underflow
@@ -46,6 +52,7 @@ class Slopes(NamedTuple):
     upper: Tensor
 
 
+Oracle = Callable[[Tensor, Tensor], Minimum]
 _Elementwise = Callable[[Activation, Tensor, Tensor], tuple[Tensor, ...]]
 
 
@@ -78,10 +85,9 @@ class Hull:
 
     def argmin(self, rho: Tensor, g: Tensor) -> HullMin:
         """The minimum of ρ·ẑ_B + g·z over every neuron's hull; ρ, g `[D, R, total]`."""
-        l, u = self.bounds.lower.data, self.bounds.upper.data
         parts = [
-            activation.argmin(rho[..., at], g[..., at], l[..., at], u[..., at])
-            for activation, at in self.spans
+            oracle(rho[..., at], g[..., at])
+            for oracle, (_, at) in zip(self._oracles, self.spans, strict=True)
         ]
         if len(parts) == 1:
             return HullMin(*parts[0])
@@ -91,10 +97,21 @@ class Hull:
 
     def argmin_layer(self, k: int, rho: Tensor, g: Tensor) -> HullMin:
         """The same for one layer: ρ, g `[D, R, *shape_k]`."""
-        activation = self.network.nodes[k].activation
-        if activation is None:
-            raise ValueError(f"node {k} is not a hidden layer")
-        return HullMin(*activation.argmin(rho, g, self.bounds.lower[k], self.bounds.upper[k]))
+        return HullMin(*self._layer_oracles[k](rho, g))
+
+    @cached_property
+    def _oracles(self) -> list[Oracle]:
+        """(ρ, g) ↦ the minimum, of every span."""
+        l, u = self.bounds.lower.data, self.bounds.upper.data
+        with torch.inference_mode(False):  # what is kept must not refuse autograd later
+            return [activation.over(l[..., at], u[..., at]) for activation, at in self.spans]
+
+    @cached_property
+    def _layer_oracles(self) -> dict[int, Oracle]:
+        """The same of every layer, in its own shape."""
+        l, u = self.bounds.lower, self.bounds.upper
+        with torch.inference_mode(False):
+            return {k: σ.over(l[k], u[k]) for k, σ in self.network.activations()}
 
     def loss(self, rho: Tensor, g: Tensor) -> Tensor:
         """`[D, R]`: Σ slack(ρ, g) + Σ_k |ρ_k|ᵀ E_k, the latter for what rounding may do to g; see `tolerance`.
@@ -212,6 +229,35 @@ class Hull:
             value[cut] = new
             values.append(value)
         return tuple(values)
+
+    @cached_property
+    def slope_spans(self) -> tuple[Tensor | None, Tensor | None]:
+        """How far slopes below and above can move, `[D, 1, total]`; None where none can."""
+        low_min, low_max, up_min, up_max = self.slope_limits
+        below, above = low_max - low_min, up_max - up_min
+        return (
+            below if bool((below > 0).any()) else None,
+            above if bool((above > 0).any()) else None,
+        )
+
+    @cached_property
+    def touches_exactly(self) -> bool:
+        """Whether `touching` gives the exact points, of every activation."""
+        return all(activation.touches_exactly for activation, _ in self.spans)
+
+    def touching(self, slope: Tensor, above: Tensor) -> HullMin:
+        """Where lines touch σ from below, or from above where `above` is 1, and σ(x) − s x there: `[D, R, total]`."""
+        l, u = self.bounds.lower.data, self.bounds.upper.data
+        parts = []
+        for activation, at in self.spans:
+            limits = (limit[..., at] for limit in self.slope_limits)
+            between = Between(l[..., at], u[..., at], *limits)
+            parts.append(activation.touching(slope[..., at], above[..., at], between))
+        if len(parts) == 1:
+            return HullMin(*parts[0])
+        if not parts:
+            return HullMin(slope, slope, slope)
+        return HullMin(*(torch.cat(column, dim=-1) for column in zip(*parts, strict=True)))
 
     @cached_property
     def ambiguous(self) -> Tensor:

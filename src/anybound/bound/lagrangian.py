@@ -23,6 +23,7 @@ from torch import Tensor
 from anybound.bound.decomposition import Decomposition
 from anybound.bound.hull import HullMin
 from anybound.layers import Layers
+from anybound.model.activations.activation import flag
 
 
 class LagrangianMin(NamedTuple):
@@ -54,7 +55,7 @@ class Lagrangian:
         z0 = dual.input_argmin(g0)
         low, high = self.post_range
         cost = g.data + lam.data  # of z_k
-        z = torch.where(cost > 0, low, high)
+        z = torch.lerp(high, low, flag(torch.gt, cost, cost.new_zeros(())))
         zhat: HullMin = dual.hull.argmin(mu.data, -lam.data)  # min over [l, u] of μ x − λ σ(x)
         value = (
             dual.input_min(g0)

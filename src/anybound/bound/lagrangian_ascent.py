@@ -53,8 +53,8 @@ class LagrangianAscent(Method[LagrangianState]):
     def step(self, dual: Decomposition, state: LagrangianState) -> LagrangianState:
         t = state.t + 1
         step = self.schedule.at(t, self.iterations)
-        mu = state.mu.data + step * self.adam.direction(state.moments_mu, state.grad_mu)
-        lam = state.lam.data + step * self.adam.direction(state.moments_lam, state.grad_lam)
+        mu = self.adam.ascend(state.mu.data, state.moments_mu, state.grad_mu, step)
+        lam = self.adam.ascend(state.lam.data, state.moments_lam, state.grad_lam, step)
         return self._evaluate(
             dual, state.mu.like(mu), state.mu.like(lam), state.moments_mu, state.moments_lam, t
         )

@@ -155,6 +155,7 @@ class _Run:
         self.dual, self.method, self.budget, self.stop_above = dual, method, budget, stop_above
         self.started = budget.elapsed()
         self.best_rho = fitting(dual, warm) if warm is not None else dual.zeros()
+        self.is_own = False  # whether nobody else may hold the tensors of the best
         self.best = torch.full(
             dual.batch, -torch.inf, dtype=dual.dtype, device=self.best_rho.data.device
         )
@@ -214,15 +215,30 @@ class _Run:
             self.trace.append(TracePoint(seconds, self.iteration, self.best.clone()))
 
     def _keep_better(self, rho: Layers, value: Tensor) -> None:
-        if self._everything_is_open() and looks_freely(value) and bool((value > self.best).all()):
-            self.best, self.best_rho = value, rho  # the common case, without a copy
-            return
         old = self.best.index_select(self.axis, self.open)
         better = value > old
+        if looks_freely(value):
+            self._keep_these(rho, value, better)
+            return
         self.best = self.best.index_copy(self.axis, self.open, torch.where(better, value, old))
         kept = self.best_rho.data.index_select(self.axis, self.open)
         new = torch.where(better.unsqueeze(-1), rho.data, kept)
         self.best_rho = rho.like(self.best_rho.data.index_copy(self.axis, self.open, new))
+
+    def _keep_these(self, rho: Layers, value: Tensor, better: Tensor) -> None:
+        """The same, where it is known which: nothing else is copied, and nothing at all if all are."""
+        if self._everything_is_open() and bool(better.all()):
+            self.best, self.best_rho, self.is_own = value, rho, False
+            return
+        which = better.nonzero(as_tuple=True)
+        if len(which[0]) == 0:
+            return
+        if not self.is_own:
+            best_rho = self.best_rho.data.clone()
+            self.best, self.best_rho, self.is_own = self.best.clone(), rho.like(best_rho), True
+        into = tuple(self.open[i] if axis == self.axis else i for axis, i in enumerate(which))
+        self.best[into] = value[which]
+        self.best_rho.data[into] = rho.data[which]
 
     def _everything_is_open(self) -> bool:
         return self.open.numel() == self.best.shape[self.axis]

@@ -30,9 +30,20 @@ class Adam:
 
     def direction(self, moments: Moments, gradient: Tensor) -> Tensor:
         """m̂ / (√v̂ + ε), to be scaled by the step size."""
+        scale, root = self._update(moments, gradient)
+        return torch.div(moments.first, root, out=root).mul_(scale)
+
+    def ascend(self, x: Tensor, moments: Moments, gradient: Tensor, step: float) -> Tensor:
+        """x + step · m̂ / (√v̂ + ε), a new tensor."""
+        scale, root = self._update(moments, gradient)
+        return torch.addcdiv(x, moments.first, root, value=step * scale)
+
+    def _update(self, moments: Moments, gradient: Tensor) -> tuple[float, Tensor]:
+        """a, r with m̂ / (√v̂ + ε) = a m / r: the bias corrections b are numbers, and
+
+        m/b₁ / (√(v/b₂) + ε)  =  (√b₂/b₁) · m / (√v + ε √b₂)."""
         moments.count += 1
         moments.first.lerp_(gradient, 1 - self.beta1)
         moments.second.mul_(self.beta2).addcmul_(gradient, gradient, value=1 - self.beta2)
-        m_hat = moments.first / (1 - self.beta1**moments.count)
-        v_hat = moments.second / (1 - self.beta2**moments.count)
-        return m_hat.div_(v_hat.sqrt_().add_(self.epsilon))
+        b1, root_b2 = 1 - self.beta1**moments.count, (1 - self.beta2**moments.count) ** 0.5
+        return root_b2 / b1, moments.second.sqrt().add_(self.epsilon * root_b2)

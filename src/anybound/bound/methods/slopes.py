@@ -29,6 +29,7 @@ from anybound.bound.method import Method, Proposal, check_steps
 from anybound.bound.schedules import Decay, Schedule
 from anybound.bound.updates import Adam, Moments
 from anybound.layers import Layers
+from anybound.model.activations.activation import flag
 
 
 @dataclass(eq=False)
@@ -77,11 +78,16 @@ class Slopes(Method[SlopesState]):
         # ∂q/∂s = g·(ẑ − x*), for the lower slope where g > 0 and for the upper one where g < 0;
         # a step is a share of the useful slopes, which are [0, 1] below a ReLU
         direction = self.adam.direction(state.moments, state.g * state.gradient)
-        move = self.schedule.at(t, self.iterations) * direction
+        step = self.schedule.at(t, self.iterations)
         low_min, low_max, up_min, up_max = dual.hull.slope_limits
-        rise, fall = move * (low_max - low_min), move * (up_max - up_min)
-        lower = (state.lower + rise * (state.g > 0)).clamp(low_min, low_max)
-        upper = (state.upper + fall * (state.g < 0)).clamp(up_min, up_max)
+        below, above = dual.hull.slope_spans
+        zero, lower, upper = state.g.new_zeros(()), state.lower, state.upper
+        if below is not None:
+            span = below * flag(torch.gt, state.g, zero)
+            lower = torch.addcmul(lower, direction, span, value=step).clamp_(low_min, low_max)
+        if above is not None:
+            span = above * flag(torch.lt, state.g, zero)
+            upper = torch.addcmul(upper, direction, span, value=step).clamp_(up_min, up_max)
         beta = state.beta
         if dual.hull.branched is not None:
             step = self.beta_schedule.at(t, self.iterations)
@@ -105,28 +111,21 @@ def _evaluate(
 ) -> SlopesState:
     sweep = propagate(dual, Lines(lower, upper), beta if dual.hull.branched is not None else None)
     rho, (g0, g) = sweep.rho, sweep.g
-    q = dual.value_at(rho, sweep.g)
-    above = (g.data < 0).to(lower)  # 1 where the line above σ is in use
-    slope = lower + above * (upper - lower)
-    touch = _touching_points(dual, slope, above)
+    above = flag(torch.lt, g.data, g.data.new_zeros(()))  # 1 where the line above σ is in use
+    slope = torch.lerp(lower, upper, above)
+    touch = dual.hull.touching(slope, above)
+    if dual.hull.touches_exactly and dual.hull.branched is None:
+        # ρ = −s g: the minimum of g (σ(x) − s x) is at the touching point
+        q = dual.value_from(rho, g0, (g.data * touch.value).sum(-1))
+    else:
+        q = dual.value_at(rho, sweep.g)
     if dual.hull.split_unfixed is not None:
         # where branching has cut a neuron whose σ still bends, β ≠ 0 moves the minimiser
         moved, there = (beta != 0) & dual.hull.split_unfixed, dual.hull.argmin(rho.data, g.data)
-        touch = HullMin(*(torch.where(moved, a, b) for a, b in zip(there, touch, strict=True)))
+        x, z = (torch.where(moved, a, b) for a, b in zip(there[:2], touch[:2], strict=True))
+        touch = HullMin(x, z, z - slope * x)
     zhat, x = _along_lines(dual, dual.input_argmin(g0), touch, slope, beta)
     return SlopesState(lower, upper, beta, rho, q, zhat - x, g.data, moments, beta_moments, t)
-
-
-def _touching_points(dual: Decomposition, slope: Tensor, above: Tensor) -> HullMin:
-    """Where each line touches σ. Slopes at the end of their range are moved inwards a little for
-    this: there the minimiser is not unique, and the one that belongs to slopes inside the range
-    gives the one-sided derivative."""
-    low_min, low_max, up_min, up_max = dual.hull.slope_limits
-    least, most = low_min + above * (up_min - low_min), low_max + above * (up_max - low_max)
-    margin = 1e-3 * (most - least)
-    inside = slope.clamp(least + margin, most - margin)
-    side = 1 - 2 * above  # min σ(x) − s x for a line below, max for one above
-    return dual.hull.argmin(-side * inside, side)
 
 
 def _along_lines(
@@ -142,8 +141,8 @@ def _along_lines(
     for k in net.hidden:
         at = layout.span(k)
         zhat[k].copy_(net.affine(k, z0, z))
-        now = zhat.data[..., at]
-        z.data[..., at] = touch.z[..., at] + slope[..., at] * (now - x[..., at])
+        start, now = touch.value[..., at], zhat.data[..., at]
+        torch.addcmul(start, slope[..., at], now, out=z.data[..., at])
     if dual.hull.branched is not None:
         fixed = dual.hull.branched & ~dual.hull.ambiguous
         l, u = dual.bounds.lower.data, dual.bounds.upper.data

@@ -53,8 +53,8 @@ class Supergradient(Method[SupergradientState]):
 
     def step(self, dual: Decomposition, state: SupergradientState) -> SupergradientState:
         t = state.t + 1
-        direction = self.adam.direction(state.moments, state.gradient)
-        rho = state.rho.like(state.rho.data + self.schedule.at(t, self.iterations) * direction)
+        step = self.schedule.at(t, self.iterations)
+        rho = state.rho.like(self.adam.ascend(state.rho.data, state.moments, state.gradient, step))
         primal = dual.inner_min(rho)
         return SupergradientState(rho, primal.value, primal.mismatch, state.moments, t)
 

@@ -16,7 +16,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
@@ -60,9 +60,22 @@ class Facet(NamedTuple):
     offset: Tensor
 
 
+class Between(NamedTuple):
+    """Bounds on x, and the useful slopes of lines around σ there: those of `Activation.slopes`."""
+
+    l: Tensor
+    u: Tensor
+    lower_min: Tensor
+    lower_max: Tensor
+    upper_min: Tensor
+    upper_max: Tensor
+
+
 @dataclass(frozen=True)
 class Activation(ABC):
     """An elementwise, continuous, piecewise smooth σ: ℝ → ℝ."""
+
+    touches_exactly: ClassVar[bool] = False  # whether `touching` needs no moving of slopes
 
     @abstractmethod
     def value(self, x: Tensor) -> Tensor:
@@ -140,6 +153,19 @@ class Activation(ABC):
 
         They are the slopes of the convex and of the concave envelope at their ends; where min = max
         there is nothing to optimise."""
+
+    def touching(self, s: Tensor, above: Tensor, between: Between) -> Minimum:
+        """(x, σ(x), σ(x) − s·x) where a line of slope s touches σ from below; from above where `above` is 1, else 0.
+
+        Slopes at the end of their range are moved inwards a little for this: there the point is not
+        unique, and the one that belongs to slopes inside the range gives the one-sided derivative."""
+        l, u, low_min, low_max, up_min, up_max = between
+        least, most = low_min + above * (up_min - low_min), low_max + above * (up_max - low_max)
+        margin = 1e-3 * (most - least)
+        inside = s.clamp(least + margin, most - margin)
+        side = 1 - 2 * above  # min σ(x) − s x for a line below, max for one above
+        x, value, _ = self.argmin(-side * inside, side, l, u)
+        return Minimum(x, value, value - s * x)
 
     @abstractmethod
     def facets(self, l: Tensor, u: Tensor, tolerance: float) -> tuple[Facet, ...]:

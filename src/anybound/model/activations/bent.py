@@ -13,12 +13,14 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from anybound.model.activations.activation import (
     Activation,
+    Between,
     Facet,
     Minimum,
     Rates,
@@ -30,6 +32,8 @@ from anybound.model.activations.activation import (
 @dataclass(frozen=True)
 class Bent(Activation):
     """max(x, 0) + α·min(x, 0); α of any sign and size."""
+
+    touches_exactly: ClassVar[bool] = True
 
     @abstractmethod
     def left(self, like: Tensor) -> Tensor:
@@ -144,6 +148,13 @@ class Bent(Activation):
             torch.lerp(smaller, s, convex),
             torch.lerp(larger, s, convex),
         )
+
+    def touching(self, s: Tensor, above: Tensor, between: Between) -> Minimum:
+        """The bend, or an end for the chord; where σ does not bend every point of the line does, 0 too."""
+        convex = flag(torch.le, self.left(s), s.new_ones(()))
+        x = torch.lerp(1 - above, above, convex) * between.l
+        value = self.value(x)
+        return Minimum(x, value, torch.addcmul(value, s, x, value=-1))
 
     def facets(self, l: Tensor, u: Tensor, tolerance: float) -> tuple[Facet, ...]:
         """The two pieces and the chord; where σ does not bend, σ >= s·x and σ <= s·x."""

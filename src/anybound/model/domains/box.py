@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from anybound.errors import InvalidInput
+from anybound.model.activations.activation import flag
 from anybound.model.affine.map import Shape
 from anybound.model.domains.domain import Domain, check_point, flat
 from anybound.rounding import add_down, add_up, gamma, round_down, round_up, underflow
@@ -71,7 +72,8 @@ class Box(Domain):
         return len(self.lower)
 
     def argmin(self, g: Tensor) -> Tensor:
-        return torch.where(g > 0, self.lower, self.upper)  # eq. box_bounds_sol
+        # eq. box_bounds_sol; a mask would cost many times what this does
+        return torch.lerp(self.upper, self.lower, flag(torch.gt, g, g.new_zeros(())))
 
     def min(self, g: Tensor) -> Tensor:
         return flat(g * self.argmin(g)).sum(-1)
