@@ -2,7 +2,8 @@
 
     holds <= largest radius at which no point of the ball is classified otherwise <= violated_or_unknown
 
-A ball of a smaller radius is a part of one of a larger, so that a proof at ε settles all below it, and
+A ball of a smaller radius is a part of one of a larger, so that a proof at ε settles all below it, what bounds
+hidden layers at ε is where those at a smaller radius begin, and
 a witness x settles everything from its distance |x − center| on. Between the two, radii are decided
 by bisection: first by bounds alone, which is quick, then with search, as long as there is time.
 """
@@ -12,13 +13,14 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from anybound.bound.bounds import Bounds
 from anybound.bound.intermediates.strategy import IntermediateStrategy
 from anybound.bound.method import Method
 from anybound.bound.methods.crown import Crown
@@ -27,6 +29,7 @@ from anybound.deciding import chosen_method, chosen_search, opened
 from anybound.decision import Decision, Search, Settings
 from anybound.errors import InvalidConfig
 from anybound.io.records import Record, witness_record
+from anybound.model.domains.domain import Domain
 from anybound.model.network import Network
 from anybound.outcome import Verdict, Witness
 from anybound.registry import INTERMEDIATES
@@ -192,6 +195,7 @@ class _Bracket:
     unknown: float = math.inf
     interrupted: bool = False
     steps: list[Step] = field(default_factory=list)
+    known: list[_Known] = field(default_factory=list)  # of the balls so far
 
     @property
     def high(self) -> float:
@@ -241,6 +245,8 @@ class _Bracket:
     def _decide(self, epsilon: float, settings: Settings) -> None:
         budget = self.budget.share(_SHARE)
         prop = self.ball.prop(epsilon)
+        reusing = _Reusing(settings.intermediate, epsilon, self.known)
+        settings = replace(settings, intermediate=reusing)
         decision = Decision(self.ball.network, prop, self.original, settings, budget)
         outcome = decision.run()
         self.interrupted = decision.interrupted
@@ -256,6 +262,40 @@ class _Bracket:
             self.unknown = min(self.unknown, epsilon)
         if self.watch is not None:
             self.watch(self.result())
+
+
+@dataclass(frozen=True, eq=False)
+class _Reusing(IntermediateStrategy):
+    """What bounds neurons in a ball bounds them in every smaller one of the same center and norm: those of the
+    smallest ball around this one are where the strategy begins. `known` gains what it finds."""
+
+    strategy: IntermediateStrategy
+    epsilon: float
+    known: list[_Known]
+
+    def bounds(self, network: Network, domain: Domain, budget: Budget | None = None) -> Bounds:
+        around = [known for known in self.known if known.contains(self.epsilon, domain)]
+        if around:
+            least = min(around, key=lambda known: known.epsilon).bounds
+            found = self.strategy.bounds_within(network, domain, least, budget)
+        else:
+            found = self.strategy.bounds(network, domain, budget)
+        self.known.append(_Known(self.epsilon, domain, found))
+        return found
+
+
+class _Known(NamedTuple):
+    """A ball, and bounds of the hidden layers over it."""
+
+    epsilon: float
+    domain: Domain
+    bounds: Bounds
+
+    def contains(self, epsilon: float, domain: Domain) -> bool:
+        """Whether a ball of the same center and norm lies inside. A ball that holds no number the model reads
+        grows by the nearest one, so that the radius alone does not say."""
+        (low, high), (lower, upper) = domain.box(), self.domain.box()
+        return epsilon <= self.epsilon and bool((lower <= low).all() and (high <= upper).all())
 
 
 def _with(settings: Settings, search: Search) -> Settings:

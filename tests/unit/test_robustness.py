@@ -3,6 +3,7 @@
 import math
 import time
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -10,12 +11,18 @@ import onnx
 import pytest
 import torch
 from onnx_models import from_proto, model
+from random_networks import pre_activations
 
 import anybound
 from anybound import Verdict, radius, verify
+from anybound.bound.intermediates.auto import Auto as AutoIntermediate
+from anybound.bound.intermediates.crown import BestOfIntervalAndCrown
+from anybound.bound.intermediates.strategy import IntermediateStrategy
 from anybound.errors import AnyboundError
-from anybound.robustness import Radius
+from anybound.model.domains.domain import Domain
+from anybound.robustness import Radius, _Known, _Reusing
 from anybound.spec.build import robust
+from anybound.spec.domains import from_input_set
 
 DATA = Path(anybound.__file__).parent / "data" / "networks"
 Array = np.ndarray
@@ -144,3 +151,33 @@ def test_bad_arguments(options: dict[str, object], says: str) -> None:
     given = {"center": [2.0, 1.0], "label": 0, **options}
     with pytest.raises(AnyboundError, match=says):
         radius(network, **given)  # type: ignore[arg-type]
+
+
+def domain_of(x: Array, epsilon: float, norm: str, shape: tuple[int, ...]) -> Domain:
+    prop = robust((64, 10), x, 0, epsilon, norm, clip=(0, 1)).in_precision(np.float32)  # type: ignore[arg-type]
+    return from_input_set(prop.clauses[0].input_set, shape)
+
+
+@pytest.mark.parametrize("strategy", [AutoIntermediate(), BestOfIntervalAndCrown()])
+@pytest.mark.parametrize("norm", ["inf", "2", "1"])
+def test_bounds_of_a_ball_are_reused_in_smaller_ones_alone(
+    norm: str, strategy: IntermediateStrategy
+) -> None:
+    """Clipped balls of different radii lie in the same box: the box does not say which is smaller."""
+    net = anybound.load(DATA / "digits_dense.onnx")
+    x, known, size = np.full(64, 0.5), list[_Known](), {"inf": 1, "2": 8, "1": 32}[norm]
+    found = []
+    for epsilon in (0.7 * size, 0.8 * size, 0.02 * size, 0.01 * size):
+        domain = domain_of(x, epsilon, norm, net.input_shape)
+        found.append(_Reusing(strategy, epsilon, known).bounds(net, domain))
+        alone = strategy.bounds(net, domain)
+        samples = domain.sample(300, torch.Generator().manual_seed(0))
+        inner = pre_activations(net, samples)[0]
+        assert (found[-1].lower.data[0] <= inner + 1e-9).all()
+        assert (inner <= found[-1].upper.data[0] + 1e-9).all()
+        if epsilon > 0.75 * size:  # nothing larger is known
+            assert torch.equal(found[-1].lower.data, alone.lower.data)
+    for outer, inner_ball in pairwise(found[1:]):
+        assert (outer.lower.data <= inner_ball.lower.data).all()
+        assert (inner_ball.upper.data <= outer.upper.data).all()
+    assert [k.epsilon for k in known if k.contains(0.75 * size, domain)] == [0.8 * size]

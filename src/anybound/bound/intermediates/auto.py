@@ -19,5 +19,10 @@ class Auto(IntermediateStrategy):
     def bounds(self, network: Network, domain: Domain, budget: Budget | None = None) -> Bounds:
         return self.chosen(network, domain).bounds(network, domain, budget)
 
+    def bounds_within(
+        self, network: Network, domain: Domain, known: Bounds, budget: Budget | None = None
+    ) -> Bounds:
+        return self.chosen(network, domain).bounds_within(network, domain, known, budget)
+
     def chosen(self, network: Network, domain: Domain) -> IntermediateStrategy:
         return tight_intermediate(network, domain)

@@ -23,6 +23,15 @@ class CompactSlopes(IntermediateStrategy):
     steps: int = 10
 
     def bounds(self, network: Network, domain: Domain, budget: Budget | None = None) -> Bounds:
+        return self._bounds(network, domain, None)
+
+    def bounds_within(
+        self, network: Network, domain: Domain, known: Bounds, budget: Budget | None = None
+    ) -> Bounds:
+        """Neurons whose sign is known are not bounded again."""
+        return self._bounds(network, domain, known)
+
+    def _bounds(self, network: Network, domain: Domain, known: Bounds | None) -> Bounds:
         # the engine's kernels take a moment to load, and not every command needs them
         from anybound.bound.compact.network import supports
         from anybound.bound.compact.refine import Adam
@@ -33,4 +42,4 @@ class CompactSlopes(IntermediateStrategy):
         if why_not or not isinstance(domain, Box):
             raise InvalidConfig(f"compact: {why_not}; use iterative(slopes) instead")
         adam = Adam(steps=self.steps) if self.steps else None
-        return RootBounds(adam).bounds(SparseNetwork(network), domain)
+        return RootBounds(adam).bounds(SparseNetwork(network), domain, known)

@@ -34,6 +34,12 @@ class IntermediateStrategy(ABC):
     def bounds(self, network: Network, domain: Domain, budget: Budget | None = None) -> Bounds:
         """Valid bounds whatever the budget; `[D, 1, total]`, float64."""
 
+    def bounds_within(
+        self, network: Network, domain: Domain, known: Bounds, budget: Budget | None = None
+    ) -> Bounds:
+        """The same where valid bounds are known already, such as those of a larger input set."""
+        return self.bounds(network, domain, budget).intersect(known)
+
     def chosen(self, network: Network, domain: Domain) -> IntermediateStrategy:
         """The strategy that is used for a problem: itself, unless it is one that chooses."""
         return self
