@@ -330,5 +330,5 @@ class _Search:
 
 def _lower_to(lower: Vector, rows: Index, row: NDArray[Any], proved: NDArray[Any]) -> None:
     """Each row's entry down to the least of its sub-problems'."""
-    for place, number in enumerate(rows):
-        lower[place] = min(lower[place], proved[row == number].min(initial=np.inf))
+    order = np.argsort(rows)
+    np.minimum.at(lower, order[np.searchsorted(rows, row, sorter=order)], proved)
