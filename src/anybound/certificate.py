@@ -15,7 +15,7 @@ import io
 import json
 import zipfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -54,6 +54,14 @@ class Slopes:
     bits: int = 7
     of: Index | None = None
 
+    def part(self, kept: NDArray[np.bool_]) -> Slopes:
+        """Those of some of the problems [R]."""
+        if self.of is not None:
+            return replace(self, of=self.of[kept])
+        if len(self.values) == 1 < len(kept):
+            return self
+        return replace(self, values=self.values[kept])
+
     def encoded(self, count: int) -> tuple[NDArray[Any], Index]:
         """The distinct rows as integers, and which of them each of `count` problems uses."""
         scaled = np.rint(self.values.astype(np.float64) * 2.0**self.bits)
@@ -76,6 +84,18 @@ class Step:
     upper: Index
     slopes: Slopes | None = None
     weights: FloatArray | None = None
+
+    def part(self, kept: NDArray[np.bool_]) -> Step:
+        """Some of the R problems [R]."""
+        low, high = kept[: len(self.lower)], kept[len(self.lower) :]
+        slopes, weights = self.slopes, self.weights
+        return Step(
+            self.activation,
+            self.lower[low],
+            self.upper[high],
+            None if slopes is None else slopes.part(kept),
+            None if weights is None else weights[kept],
+        )
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
 from anybound.budget import Budget
-from anybound.certificate import Certificate, Group
+from anybound.certificate import Certificate, Group, Step
 from anybound.certifying import Certifier
 from anybound.certifying.boxes import BoxBounder, BoxProof
 from anybound.certifying.input_set import InputSet
@@ -98,16 +98,31 @@ def test_what_does_not_hold_gets_no_certificate(tmp_path: Path) -> None:
     assert Certifier(files.network, prop).certificate(Budget(1.0)) is None
 
 
-@pytest.mark.parametrize(("activation", "margin"), [("Tanh", 0.06), ("Sigmoid", 0.0015)])
+@pytest.mark.parametrize(("activation", "margin"), [("Tanh", 0.12), ("Sigmoid", 0.004)])
 def test_curved_activations_are_split_at_points(
     tmp_path: Path, activation: str, margin: float
 ) -> None:
     files = Files.random(tmp_path, activation, 1, width=6)
     prop = files.stays_above(files.least - margin)
-    certificate = Certifier(files.network, prop).certificate(Budget(60.0))
+    certificate = Certifier(files.network, prop).certificate(Budget(300.0))
     assert certificate is not None
     ((proof,),) = (group.proofs for group in certificate.groups)
     assert len(proof.split) > 1  # it needs a search
     path = tmp_path / "proof.abc"
     certificate.write(path)
     assert check(files.network, prop, path).valid
+
+
+def test_a_step_that_gains_nothing_is_left_out(tmp_path: Path) -> None:
+    files = Files.random(tmp_path, "Relu", 0)
+    certifier = Certifier(files.network, files.stays_above(-100.0))
+    (safety,) = problems(certifier.network, certifier.property)
+    task = InputSet(certifier.network, certifier.property, certifier.checker, safety)
+    everything = np.arange(12)
+    before = task.region.copy()
+    taken = task.improve(task.region, Step(1, everything, everything))
+    assert taken is not None
+    v = certifier.checker.network.acts[1]
+    assert (task.region.lower[v][taken.lower] > before.lower[v][taken.lower]).all()
+    assert (task.region.upper[v][taken.upper] < before.upper[v][taken.upper]).all()
+    assert task.improve(task.region, Step(1, everything, everything)) is None

@@ -27,6 +27,7 @@ from anybound_check.vnnlib import Clause as CheckedClause
 
 Vector = NDArray[np.float64]
 
+WORTH = 0.01  # of an interval: what a bound has to gain to be written down
 CLEARANCE = 1e-9  # between float64 evaluations of the same bound in different orders
 
 
@@ -54,6 +55,16 @@ class Numbering:
         return cls({k: place for place, k in enumerate(layers)}, neuron)
 
 
+def _gains(old: Region, new: Region, v: int, side: int, neuron: Index) -> NDArray[np.bool_]:
+    """Of which neurons the lower (side 1) or upper bound is better by `WORTH` of the interval, or decides the sign."""
+    before, after = (r.lower[v] if side > 0 else -r.upper[v] for r in (old, new))
+    gain = (after - before)[neuron, 0]
+    width = (old.upper[v] - old.lower[v])[neuron, 0]
+    decides = (before[neuron, 0] < 0) & (after[neuron, 0] >= 0)
+    is_worth: NDArray[np.bool_] = (gain > WORTH * width) | decides
+    return is_worth
+
+
 class InputSet:
     """The clauses over one box; `region` and `steps` grow until they are handed to a proof."""
 
@@ -73,11 +84,26 @@ class InputSet:
         """A clause as the checker has read it."""
         return self.checker.clauses[self.number[member.clause]]
 
-    def improve(self, region: Region, step: Step, member: ClauseRows | None = None) -> None:
-        """Let the checker take a step, under the negated property for a clause."""
+    def improve(self, region: Region, step: Step, member: ClauseRows | None = None) -> Step | None:
+        """Let the checker take a step, under the negated property for a clause; what is left of the
+        step without neurons that gain next to nothing, None if that is all of them."""
         arrays = Arrays()
         record = Record(step_fields(step, arrays), arrays.content)
-        self.checker.improve(region, record, None if member is None else self.clause(member))
+        trial, v = region.copy(), self._acts[step.activation]
+        self.checker.improve(trial, record, None if member is None else self.clause(member))
+        if trial.empty[0]:  # whatever showed it is needed
+            region.lower, region.upper = trial.lower, trial.upper
+            return step
+        kept = [
+            _gains(region, trial, v, side, own) for side, own in ((1, step.lower), (-1, step.upper))
+        ]
+        lower, upper = region.lower[v].copy(), region.upper[v].copy()
+        low, high = step.lower[kept[0]], step.upper[kept[1]]
+        lower[low], upper[high] = trial.lower[v][low], trial.upper[v][high]
+        region.lower[v], region.upper[v] = lower, upper
+        region.propagate(v)
+        both = np.concatenate(kept)
+        return step.part(both) if both.any() else None
 
     def leaves(self, region: Region, member: ClauseRows, proof: ClauseProof) -> Vector:
         """The checker's lower bounds of all leaves."""

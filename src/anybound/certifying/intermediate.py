@@ -96,5 +96,5 @@ def ascended_slopes(task: InputSet, k: int, neuron: Index, budget: Budget) -> Sl
 
 def _take(task: InputSet, step: Step) -> None:
     if len(step.lower) + len(step.upper):
-        task.improve(task.region, step)
-        task.steps.append(step)
+        useful = task.improve(task.region, step)
+        task.steps += [] if useful is None else [useful]

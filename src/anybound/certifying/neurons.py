@@ -107,8 +107,8 @@ class NeuronProofs:
         def judge(network: CompactNetwork, row: Index, refined: Refined) -> Bounds:
             for step in _steps(task, network, row, refined, member):
                 if not region.empty[0]:
-                    task.improve(region, step, member)
-                    steps.append(step)
+                    useful = task.improve(region, step, member)
+                    steps.extend([] if useful is None else [useful])
             return task.bounds(region)
 
         bounds = self.plan.tightening.bounds(
