@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 
 from anybound.budget import Budget
-from anybound.deciding import opened
+from anybound.deciding import check_reading, opened
 from anybound.errors import InvalidConfig
 from anybound.io.vnnlib import read_vnnlib
 from anybound.model.network import Network
@@ -49,5 +49,6 @@ def attack(
         original, net = opened(network)
         unsafe = prop if isinstance(prop, Property) else read_vnnlib(prop)
         safety = list(problems(net, unsafe))
+        check_reading(original, net, unsafe)
         generator = torch.Generator().manual_seed(seed)
         return find_witness(unsafe, safety, original, attacks, budget, generator)

@@ -27,6 +27,7 @@ from anybound.errors import InvalidConfig
 from anybound.io.onnx_reader import load
 from anybound.io.records import Record, outcome_record
 from anybound.io.replay import Replay
+from anybound.io.trust import compare, within
 from anybound.io.vnnlib import read_vnnlib
 from anybound.model.network import Network
 from anybound.outcome import Outcome
@@ -100,6 +101,7 @@ def verify(  # noqa: PLR0913  (the one call for everything; all but two argument
         original, net = opened(network)
         source, prop = prop, prop if isinstance(prop, Property) else read_vnnlib(prop)
         check_sizes(net, prop)
+        check_reading(original, net, prop)
         decision = Decision(net, prop, original, settings, budget, watch)
         decision.phases |= {"start": reading - begun, "read": time.monotonic() - reading}
         decision.tell()
@@ -175,3 +177,9 @@ def opened(network: str | Path | Network) -> tuple[OriginalModel, Network]:
     if isinstance(network, Network):
         return NormalForm(network), network.to(torch.float64)
     return Replay.of(network), load(network)
+
+
+def check_reading(original: OriginalModel, network: Network, prop: Property) -> None:
+    """Refuse a network that differs from its file at random points of the property's input sets."""
+    if isinstance(original, Replay):
+        compare(original.content, network, within(network, prop), directory=original.directory)

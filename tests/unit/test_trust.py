@@ -11,9 +11,12 @@ import torch
 from onnx import ModelProto, TensorProto, helper
 from onnx_models import model
 
+import anybound
+from anybound.deciding import check_reading
 from anybound.errors import UnsupportedModel
 from anybound.io.onnx_reader import from_proto, load
-from anybound.io.trust import compare
+from anybound.io.replay import Replay
+from anybound.io.trust import compare, within
 from anybound.model.affine.map import Weighted
 from anybound.model.network import Edge, Network
 
@@ -70,6 +73,29 @@ def test_wrong_weights_are_found(k: int) -> None:
     wrong = perturbed(from_proto(proto).network, k, 0.05)
     with pytest.raises(UnsupportedModel, match="where onnxruntime yields"):
         compare(proto.SerializeToString(), wrong)
+
+
+def test_what_differs_in_the_input_set_alone_is_found(tmp_path: Path) -> None:
+    """relu(x − 1000) is 0 at usual inputs: only points of the property's input set tell."""
+    nodes = [node("Add", ["x", "b"], ["a"]), node("Relu", ["a"], ["y"])]
+    proto = model(nodes, (1, 2), {"b": np.full(2, -1000.0, np.float32)})
+    wrong = from_proto(
+        model([node("Mul", ["x", "zero"], ["y"])], (1, 2), {"zero": np.zeros(2, np.float32)})
+    )
+    compare(proto.SerializeToString(), wrong.network)
+    prop = anybound.unsafe(
+        anybound.BoxSet([2000, 2000], [3000, 3000]), anybound.linear([[1, 0]], [0])
+    )
+    with pytest.raises(UnsupportedModel, match="where onnxruntime yields"):
+        check_reading(Replay(proto.SerializeToString()), wrong.network, prop)
+
+
+def test_input_sets_too_large_for_float32_are_not_compared() -> None:
+    proto = model([node("Relu", ["x"], ["y"])], (1, 1))
+    network = from_proto(proto).network
+    prop = anybound.unsafe(anybound.BoxSet([-1e300], [1e300]), anybound.linear([[1]], [0]))
+    assert within(network, prop) == []
+    check_reading(Replay(proto.SerializeToString()), network, prop)
 
 
 def test_other_shape_is_found() -> None:

@@ -1,4 +1,5 @@
-"""Is the network that was read the one that onnxruntime runs? Both are evaluated at random points.
+"""Is the network that was read the one that onnxruntime runs? Both are evaluated at random points,
+of the property's input sets where there is one.
 
 onnxruntime computes in float32, the normal form here in float64, so they differ by rounding. The
 outputs y agree if
@@ -24,6 +25,7 @@ from torch import Tensor
 
 from anybound.errors import UnsupportedModel
 from anybound.model.network import Network, sum_of
+from anybound.spec.property import Property
 
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 RELATIVE = 1e-4
 OF_LAST_LAYER = 1e-5
 OF_FLOAT32 = 64.0
+MOST_SETS = 4  # of a property's input sets, a point each
 _HALF = 2.0**13  # float16 rounds that much coarser than float32
 _ELEMENT_TYPES = {
     "tensor(float)": np.float32,
@@ -46,14 +49,14 @@ def compare(
     *,
     directory: Path | None = None,
 ) -> float:
-    """The largest difference of the outputs at `points`, by default four random ones; an error if
+    """The largest difference of the outputs at `points`, by default those of `anywhere`; an error if
     it is no rounding.
 
     `content` is the ONNX file, `directory` where its external data lies.
     """
     session = _session(content, directory)
     worst = 0.0
-    for point in _default_points(network) if points is None else points:
+    for point in anywhere(network) if points is None else points:
         # Both get the number that the file's element type can hold.
         element = _ELEMENT_TYPES.get(session.get_inputs()[0].type, np.float32)
         x = np.asarray(point).reshape(network.input_shape).astype(element)
@@ -61,7 +64,23 @@ def compare(
     return worst
 
 
-def _default_points(network: Network) -> list[NDArray[np.float64]]:
+def within(network: Network, prop: Property) -> list[NDArray[np.float64]]:
+    """Random points of the first few input sets of a property, but for those too large for float32."""
+    rng, points = np.random.default_rng(21), []
+    single = network.to(torch.float32)
+    for input_set, _ in prop.groups()[:MOST_SETS]:
+        part = rng.random(input_set.size)
+        box_point = input_set.lower * (1 - part) + input_set.upper * part
+        x = input_set.closest(box_point).reshape(network.input_shape)
+        with np.errstate(over="ignore"):
+            seen = torch.from_numpy(x.astype(np.float32))
+        if bool(single.forward(seen).isfinite().all()):
+            points.append(x)
+    return points
+
+
+def anywhere(network: Network) -> list[NDArray[np.float64]]:
+    """Random points of usual input ranges, for when there is no input set."""
     rng = np.random.default_rng(20)
     boxes = [(0.0, 1.0), (0.0, 1.0), (-1.0, 1.0), (-10.0, 10.0)]
     return [rng.uniform(low, high, network.input_shape) for low, high in boxes]
