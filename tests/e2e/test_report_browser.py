@@ -117,6 +117,12 @@ def test_it_fits_a_phone(report: Path, window: Browser, dark: bool) -> None:
     picture(window, f"phone-{'dark' if dark else 'light'}")
 
 
+def test_the_summary_is_not_cut_off(report: Path, window: Browser) -> None:
+    window.open(report, 1000)
+    wide = "const w = document.querySelector('main > section > .wide');"
+    assert window.run(f"{wide} return w.scrollWidth - w.clientWidth") == 0
+
+
 def test_names_do_not_become_markup(report: Path, window: Browser) -> None:
     window.open(report)
     assert window.run("return document.querySelectorAll('b[onclick]').length") == 0
