@@ -8,9 +8,8 @@ from pathlib import Path
 import torch
 
 from anybound.budget import Budget
-from anybound.deciding import check_reading, opened
+from anybound.deciding import check_reading, opened, property_of
 from anybound.errors import InvalidConfig
-from anybound.io.vnnlib import read_vnnlib
 from anybound.model.network import Network
 from anybound.search.attack import Attack
 from anybound.search.portfolio import THOROUGH
@@ -47,7 +46,7 @@ def attack(
     budget = Budget(timeout)
     with at_most(threads):
         original, net = opened(network)
-        unsafe = prop if isinstance(prop, Property) else read_vnnlib(prop)
+        unsafe = property_of(prop)
         safety = list(problems(net, unsafe))
         check_reading(original, net, unsafe)
         generator = torch.Generator().manual_seed(seed)

@@ -95,6 +95,11 @@ def bounds(  # noqa: PLR0913
     >>> bool(found.lower <= -7), bool(found.upper >= -1)
     (True, True)
     """
+    if not isinstance(network, Network):
+        raise InvalidInput(
+            f"the network is a {type(network).__name__}; load a file by anybound.load(path), read a "
+            "module by anybound.from_torch(module, example)"
+        )
     method = METHODS.parse(method) if isinstance(method, str) else method
     budget = _budget(timeout, iterations)
     domain = _domain(network, domain)

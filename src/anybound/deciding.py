@@ -23,7 +23,7 @@ from anybound.bound.methods.crown import Crown
 from anybound.bound.methods.slopes import Slopes
 from anybound.budget import Budget
 from anybound.decision import Decision, Search, Settings, Watch
-from anybound.errors import InvalidConfig
+from anybound.errors import InvalidConfig, InvalidInput
 from anybound.io.onnx_reader import load
 from anybound.io.records import Record, outcome_record
 from anybound.io.replay import Replay
@@ -44,7 +44,15 @@ from anybound.threads import at_most
 if TYPE_CHECKING:
     from anybound.certifying.evidence import Evidence
 
-__all__ = ["NormalForm", "chosen_method", "chosen_search", "opened", "verify", "verify_job"]
+__all__ = [
+    "NormalForm",
+    "chosen_method",
+    "chosen_search",
+    "opened",
+    "property_of",
+    "verify",
+    "verify_job",
+]
 
 
 def verify(  # noqa: PLR0913  (the one call for everything; all but two arguments are options)
@@ -99,7 +107,7 @@ def verify(  # noqa: PLR0913  (the one call for everything; all but two argument
     with at_most(threads):
         reading = time.monotonic()
         original, net = opened(network)
-        source, prop = prop, prop if isinstance(prop, Property) else read_vnnlib(prop)
+        source, prop = prop, property_of(prop)
         check_sizes(net, prop)
         check_reading(original, net, prop)
         decision = Decision(net, prop, original, settings, budget, watch)
@@ -113,6 +121,18 @@ def verify(  # noqa: PLR0913  (the one call for everything; all but two argument
         plan = {**outcome.plan, "certificate": told}
         measured = decision.outcome()
         return replace(measured, certified=certified, plan=plan)
+
+
+def property_of(prop: str | Path | Property) -> Property:
+    """The property, read if it is a file."""
+    if isinstance(prop, str | Path):
+        return read_vnnlib(prop)
+    if not isinstance(prop, Property):
+        raise InvalidInput(
+            f"the property is a {type(prop).__name__}; expected a file, or what anybound.robust or "
+            "anybound.unsafe makes"
+        )
+    return prop
 
 
 def chosen_method(method: str | Method[Any] | None) -> Method[Any] | None:

@@ -37,6 +37,13 @@ def from_torch(module: nn.Module, example_input: Tensor, *, check: bool = True) 
     >>> anybound.from_torch(model, torch.zeros(1, 4))
     Network([1, 4] → ReLU [8] → [1, 2]; 8 hidden neurons)
     """
+    if not isinstance(module, nn.Module):
+        raise InvalidInput(f"the module is a {type(module).__name__}; expected a torch.nn.Module")
+    if not isinstance(example_input, Tensor):
+        raise InvalidInput(
+            f"the example input is a {type(example_input).__name__}; expected a tensor that the "
+            "module can be called with"
+        )
     if not example_input.is_floating_point():
         raise InvalidInput(f"the example input is of {example_input.dtype}; expected real numbers")
     device = next((p.device for p in module.parameters()), example_input.device)
