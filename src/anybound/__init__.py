@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from anybound.bound.methods.supergradient import Supergradient
     from anybound.bound.methods.then import Then
     from anybound.bound.methods.wk import WK
-    from anybound.bounding import bounds
+    from anybound.bounding import bounds, differentiable_bounds
     from anybound.bounds_result import BoundsResult
     from anybound.bundle import bundled
     from anybound.deciding import verify
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from anybound.model.domains.l1_ball import L1Ball
     from anybound.model.domains.l2_ball import L2Ball
     from anybound.model.network import Network
+    from anybound.model.weights import weights, with_weights
     from anybound.outcome import Outcome, Verdict, Witness
     from anybound.robustness import Radius, radius
     from anybound.search.witness import AttackResult
@@ -78,6 +79,7 @@ __all__ = [
     "ball",
     "bounds",
     "bundled",
+    "differentiable_bounds",
     "from_torch",
     "linear",
     "load",
@@ -86,6 +88,8 @@ __all__ = [
     "robust",
     "unsafe",
     "verify",
+    "weights",
+    "with_weights",
 ]
 
 _HOMES = MappingProxyType(
@@ -121,6 +125,7 @@ _HOMES = MappingProxyType(
         "ball": "anybound.spec.build",
         "bounds": "anybound.bounding",
         "bundled": "anybound.bundle",
+        "differentiable_bounds": "anybound.bounding",
         "from_torch": "anybound.io.torch_module",
         "linear": "anybound.spec.build",
         "load": "anybound.io.onnx_reader",
@@ -129,6 +134,8 @@ _HOMES = MappingProxyType(
         "robust": "anybound.spec.build",
         "unsafe": "anybound.spec.build",
         "verify": "anybound.deciding",
+        "weights": "anybound.model.weights",
+        "with_weights": "anybound.model.weights",
     }
 )
 

@@ -134,7 +134,7 @@ def bounds(  # noqa: PLR0913
 
 def differentiable_bounds(
     network: Network,
-    domain: Domain,
+    domain: DomainLike,
     rows: ArrayLike | Tensor | None,
     result: BoundsResult,
     *,
@@ -145,8 +145,19 @@ def differentiable_bounds(
     `network` is the result's network with other weights, see `with_weights`. ρ is held
     fixed. So are the intermediate bounds, which then are those of the *result's* weights; with
     `recompute` they are found anew by interval propagation and differentiated as well, so that the
-    numbers are bounds for the new weights. They are rounded to nearest, not outwards."""
-    target, region = _exact(network), _region(network, domain)
+    numbers are bounds for the new weights. They are rounded to nearest, not outwards.
+
+    >>> import anybound
+    >>> net = anybound.load(anybound.bundled("digits_dense.onnx"))
+    >>> ball, rows = anybound.ball([0.5] * 64, 0.01), [[1.0] + [0.0] * 9]
+    >>> found = anybound.bounds(net, ball, rows)
+    >>> w = {name: w.requires_grad_() for name, w in anybound.weights(net).items()}
+    >>> lower, _ = anybound.differentiable_bounds(anybound.with_weights(net, w), ball, rows, found)
+    >>> lower.sum().backward()
+    >>> sorted(w) == sorted(name for name in w if w[name].grad is not None), bool(lower >= found.lower)
+    (True, True)
+    """
+    target, region = _exact(network), _region(network, _domain(network, domain))
     between = interval(target, region) if recompute else result.intermediate
     coefficients = None if rows is None else _rows(target, rows)
     count = result.lower.shape[-1] if coefficients is None else len(coefficients)

@@ -19,7 +19,13 @@ Change = Callable[[str, Tensor], Tensor]
 
 
 def weights(network: Network) -> dict[str, Tensor]:
-    """Every weight, bias and activation parameter."""
+    """Every weight, bias and activation parameter.
+
+    >>> import anybound
+    >>> net = anybound.load(anybound.bundled("digits_dense.onnx"))
+    >>> {n: tuple(w.shape) for n, w in anybound.weights(net).items() if w.ndim == 2 and w.shape[0] > 1}
+    {'1.0.maps.1.weight': (50, 64), '2.0.weight': (50, 50), '3.0.maps.0.weight': (10, 50)}
+    """
     found: dict[str, Tensor] = {}
 
     def note(name: str, tensor: Tensor) -> Tensor:
@@ -33,7 +39,13 @@ def weights(network: Network) -> dict[str, Tensor]:
 def with_weights(network: Network, values: Mapping[str, Tensor]) -> Network:
     """The same network with some weights exchanged for others of their shapes and dtypes.
 
-    Gradients flow to the new ones. What is known of the rounding of the old ones is kept."""
+    Gradients flow to the new ones. What is known of the rounding of the old ones is kept.
+
+    >>> import anybound
+    >>> net = anybound.load(anybound.bundled("digits_dense.onnx"))
+    >>> half = {name: weight / 2 for name, weight in anybound.weights(net).items()}
+    >>> smaller = anybound.with_weights(net, half)
+    """
     left = dict(values)
 
     def exchange(name: str, tensor: Tensor) -> Tensor:

@@ -17,7 +17,7 @@ from anybound.model.affine.weight_error import TINY, UNIT
 
 def largest(tensor: Tensor) -> float:
     """max |entry|, 0 when there is none."""
-    return float(tensor.abs().max()) if tensor.numel() else 0.0
+    return float(tensor.detach().abs().max()) if tensor.numel() else 0.0
 
 
 def two_sum(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
