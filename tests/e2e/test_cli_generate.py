@@ -175,6 +175,12 @@ def test_normalised_images_as_in_the_papers_data_sets(tmp_path: Path, capsys: Ca
                 )
             np.testing.assert_allclose(box.lower, low, atol=1e-5)
             np.testing.assert_allclose(box.upper, high, atol=1e-5)
+    (tmp_path / "net.json").unlink()
+    blank = int(Replay.of(network)(np.zeros(3072)).argmax())
+    np.savez(tmp_path / "images.npz", images=images[:1] * 0, labels=[(blank + 1) % 10])
+    code, _, err = run(capsys, network, *data, "-o", tmp_path / "g")
+    assert code == 0
+    assert "say so with --mean and --std" in err
     code, _, err = run(capsys, network, *data, "-o", tmp_path / "f", "--mean", 0.5, "--std", 1)
     assert code == 2
     assert "mean: 1 numbers; expected 3" in err

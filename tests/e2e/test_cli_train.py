@@ -134,6 +134,8 @@ def test_an_interrupt_is_130(tmp_path: Path) -> None:
         (["-o", "net.onnx", "--dataset", "mnist", "--data", "x"], "x: no such folder or file"),
         (["-o", "net.onnx", "--epsilon", "8/0"], "'8/0' is not a number above 0"),
         (["-o", "net.onnx", "--epsilon", "-1"], "'-1' is not a number above 0"),
+        (["-o", "net.onnx", "--epsilon", "8"], "pixels are in [0, 1] (8 of 255 levels are 8/255)"),
+        (["-o", "net.onnx", "--dataset", "mnist", "--data", ""], "'': no such folder or file"),
         (["-o", "net.onnx", "--epsilon", "much"], "'much' is not a finite number"),
         (["-o", "net.onnx", "--epochs", "0"], "'0' is not a whole number above 0"),
         (["-o", "net.onnx", "--momentum", "1"], "--momentum: 1.0; expected"),

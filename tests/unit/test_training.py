@@ -173,10 +173,27 @@ def test_the_attack_stays_within_epsilon_and_the_valid_range() -> None:
     assert 0 <= attacked.min() <= attacked.max() <= 1
 
 
-def test_weights_that_are_not_finite_are_not_written(tmp_path: Path) -> None:
-    recipe = Recipe("base", Training(2, 20, Sgd(learning_rate=1e6)), Pgd(0.01, 1))
-    with pytest.raises(InvalidModel, match="not written"):
+def test_a_training_that_diverges_is_told_so(tmp_path: Path) -> None:
+    recipe = Recipe("base", Training(4, 20, Sgd(learning_rate=1e6)), Pgd(0.01, 1))
+    with pytest.raises(
+        InvalidConfig, match=r"the loss is .* in epoch \d: .* smaller learning rate"
+    ):
         make(recipe, DATASET, tmp_path / "base.onnx")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_file_that_computes_something_else_is_not_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def spoilt(*given: object) -> onnx.ModelProto:
+        proto = to_onnx(*given)  # type: ignore[arg-type]
+        bias = next(w for w in proto.graph.initializer if list(w.dims) == [10])
+        bias.CopyFrom(onnx.numpy_helper.from_array(np.full(10, 0.5, np.float32), bias.name))
+        return proto
+
+    monkeypatch.setattr("anybound.training.recipe.to_onnx", spoilt)
+    with pytest.raises(InvalidModel, match="not written"):
+        make(Recipe("base", Training(1, 60, Sgd()), Pgd(0.01, 1)), DATASET, tmp_path / "base.onnx")
     assert not list(tmp_path.iterdir())
 
 
@@ -259,6 +276,7 @@ def test_training_without_images_is_refused(tmp_path: Path) -> None:
 
 def test_one_image_at_a_time_and_a_split_of_floats() -> None:
     split = Split(torch.rand(5, 1, 8, 8), torch.arange(5))
+    train(lambda: ARCHITECTURES["dense"]((1, 8, 8), 10), split, Training(1, 10**30, Sgd()))
     model = train(lambda: ARCHITECTURES["dense"]((1, 8, 8), 10), split, Training(1, 1, Sgd()))
     assert torch.isfinite(weights(model)).all()
     assert split.digest() != split.first(4).digest()

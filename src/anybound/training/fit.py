@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from anybound.errors import InvalidInput
+from anybound.errors import InvalidConfig, InvalidInput
 from anybound.training.architectures import Model
 from anybound.training.datasets.dataset import Split
 from anybound.training.optimisers import AdamW, Optimiser
@@ -80,13 +80,19 @@ class Fit:
         if self.position == 0:
             self.order = torch.randperm(len(self.split), generator=self.random)
             self.sums = np.zeros(2)
-        rows = self.order[self.position : self.position + self.training.batch]
+        end = min(self.position + self.training.batch, len(self.order))
+        rows = self.order[self.position : end]
         x, y = self.split.images(rows), self.split.labels[rows]
         if self.training.attack is not None:
             x = self.training.attack(self.model, x, y, self.random)
         self.optimiser.zero_grad()
         logits = self.model(x)
         loss = cross_entropy(logits, y)
+        if not bool(loss.isfinite()):
+            raise InvalidConfig(
+                f"the loss is {float(loss.detach()):g} in epoch {self.epoch + 1}: the training diverges; choose a "
+                "smaller learning rate"
+            )
         loss.backward()  # type: ignore[no-untyped-call]  # torch's own
         self.optimiser.step()
         right = (logits.argmax(dim=1) == y).sum()

@@ -167,5 +167,9 @@ def _check(recipe: Recipe, dataset: Dataset) -> None:
     if len(dataset.train) == 0 or len(dataset.test) == 0:
         missing = "train on" if len(dataset.train) == 0 else "test on"
         raise InvalidConfig(f"{dataset.name}: there are no images to {missing}")
-    if recipe.training.attack is not None and recipe.training.attack.epsilon < 0:
-        raise InvalidConfig(f"epsilon: {recipe.training.attack.epsilon}; expected a number >= 0")
+    for attack in (recipe.training.attack, recipe.test_attack):
+        if attack is not None and not 0 <= attack.epsilon <= 1:
+            raise InvalidConfig(
+                f"epsilon: {attack.epsilon:g}; expected at most 1, as pixels are in [0, 1] (8 of 255 levels "
+                "are 8/255)"
+            )

@@ -134,6 +134,10 @@ def _run(options: Namespace, output: Output) -> int:
         finally:
             generation.folder.list(options.timeout)
     summary = {**_summary(records), "folder": options.output, "seconds": time.monotonic() - started}
+    if 2 * summary["misclassified"] > summary["images"] and not generation.normalisation[0]:
+        output.note(
+            "most images are misclassified: if the network reads normalised ones, say so with --mean and --std"
+        )
     from anybound.cli.views import generation_view
 
     output.result(summary, lambda: generation_view(summary))

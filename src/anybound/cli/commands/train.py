@@ -144,7 +144,12 @@ def _run(options: Namespace, output: Output) -> int:
             if output.verbose and known.phase == "training" and known.batch == known.batches:
                 shown.note(_epoch(known))
 
-        record = make(recipe, dataset, path, checkpoint, watch)
+        try:
+            record = make(recipe, dataset, path, checkpoint, watch)
+        except KeyboardInterrupt:
+            if checkpoint.path.exists():
+                shown.note(f"the same command goes on from {checkpoint.path}")
+            raise
     record = {**record, "output": str(path), "seconds": time.monotonic() - started}
     from anybound.cli.views import training_view
 

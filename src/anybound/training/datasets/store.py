@@ -57,7 +57,7 @@ def open_store(place: str, address: str) -> Store:
     `address` is where the data set can be fetched."""
     path = Path(place)
     try:
-        if path.is_dir():
+        if place and path.is_dir():
             return Store(place, {n: _reader(path / n) for n in _listed(path)})
         if place.lower().endswith(_TAR_SUFFIXES) and path.is_file():
             return Store(place, {n: _constant(c, place, n) for n, c in _unpacked(path)})
@@ -65,7 +65,9 @@ def open_store(place: str, address: str) -> Store:
             return Store(place, {path.name: _reader(path)})
     except ValueError:  # a NUL character in the name
         pass
-    raise InvalidInput(f"{place}: no such folder or file; the data set is at {address}")
+    raise InvalidInput(
+        f"{place or repr(place)}: no such folder or file; the data set is at {address}"
+    )
 
 
 def _listed(folder: Path) -> Iterator[str]:
