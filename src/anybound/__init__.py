@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from anybound.attacking import attack
     from anybound.bound.methods.best_of import BestOf
+    from anybound.bound.methods.compiled import Compiled
     from anybound.bound.methods.crown import Crown
     from anybound.bound.methods.dec_dsg import DecDSG
     from anybound.bound.methods.dsg import DSG
@@ -57,6 +58,7 @@ __all__ = [
     "BoundsResult",
     "Box",
     "BoxSet",
+    "Compiled",
     "Crown",
     "DecDSG",
     "Interval",
@@ -101,6 +103,7 @@ _HOMES = MappingProxyType(
         "BoundsResult": "anybound.bounds_result",
         "Box": "anybound.model.domains.box",
         "BoxSet": "anybound.spec.input_sets",
+        "Compiled": "anybound.bound.methods.compiled",
         "Crown": "anybound.bound.methods.crown",
         "DSG": "anybound.bound.methods.dsg",
         "DecDSG": "anybound.bound.methods.dec_dsg",

@@ -35,15 +35,16 @@ def propagate(dual: Decomposition, slopes: Slopes, beta: Tensor | None = None) -
     """ρ_k = −s_k(g_k)·g_k + β_k from the last layer to the first."""
     net, layout = dual.net, dual.net.layout
     rho, g = dual.zeros(), dual.zeros()
-    zero = rho.data.new_zeros(())
     for k in reversed(net.hidden):
         at = layout.span(k)
         coefficient = dual.coefficient(k, rho)
         if coefficient is None:
             continue
-        g_k, start = coefficient.flatten(2), zero if beta is None else beta[..., at]
+        g_k = coefficient.flatten(2)
         slope = in_use(slopes.lower[..., at], slopes.upper[..., at], g_k)
-        torch.addcmul(start, slope, g_k, value=-1, out=rho.data[..., at])
+        if beta is not None:
+            rho.data[..., at] = beta[..., at]
+        rho.data[..., at].addcmul_(slope, g_k, value=-1)
         g.data[..., at] = g_k
     return Sweep(rho, Coefficients(dual.coefficient(0, rho), g))
 

@@ -137,12 +137,12 @@ def _along_lines(
     of [l, u] that β ≠ 0 pushes to, and for β = 0 the point of [l, u] closest to ẑ, which makes the
     gradient the violation of the cut."""
     net, layout = dual.net, dual.net.layout
-    zhat, z, x = dual.zeros(), dual.zeros(), touch.zhat_b
+    zhat, x = dual.zeros(), touch.zhat_b
+    z = zhat.like(touch.value.clone())  # σ(x*) − s x*, to which s ẑ comes layer by layer
     for k in net.hidden:
         at = layout.span(k)
         zhat[k].copy_(net.affine(k, z0, z))
-        start, now = touch.value[..., at], zhat.data[..., at]
-        torch.addcmul(start, slope[..., at], now, out=z.data[..., at])
+        z.data[..., at].addcmul_(slope[..., at], zhat.data[..., at])
     if dual.hull.branched is not None:
         fixed = dual.hull.branched & ~dual.hull.ambiguous
         l, u = dual.bounds.lower.data, dual.bounds.upper.data

@@ -216,6 +216,8 @@ def check_bounds(l: Tensor, u: Tensor) -> None:
 def flag(compare: Callable[..., Tensor], a: Tensor, b: Tensor) -> Tensor:
     """`compare(a, b)` as 0 and 1 in the dtype of `a`: cheap, unlike a boolean mask."""
     a = a.detach()
+    if torch.compiler.is_compiling():
+        return compare(a, b.detach()).to(a.dtype)  # fused with what uses it
     return compare(a, b.detach(), out=a.new_empty(0))
 
 
