@@ -106,7 +106,7 @@ class NeuronProofs:
 
         def judge(network: CompactNetwork, row: Index, refined: Refined) -> Bounds:
             for step in _steps(task, network, row, refined, member):
-                if not region.empty[0]:
+                if not (region.empty[0] or self.budget.is_spent()):
                     useful = task.improve(region, step, member)
                     steps.extend([] if useful is None else [useful])
             return task.bounds(region)
