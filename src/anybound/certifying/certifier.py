@@ -9,7 +9,7 @@ import numpy as np
 from anybound.bound.compact.network import supports
 from anybound.budget import Budget
 from anybound.certificate import Certificate, ClauseProof, Group
-from anybound.certifying.input_set import CLEARANCE, InputSet
+from anybound.certifying.input_set import InputSet
 from anybound.certifying.intermediate import bound_layers
 from anybound.certifying.portable import prove_on_portable
 from anybound.certifying.turns import in_turns
@@ -79,6 +79,6 @@ def _plain(task: InputSet) -> dict[int, ClauseProof]:
         rows = member.rows.stop - member.rows.start
         weights = None if rows == 1 else np.ones((1, rows))
         proof = ClauseProof(task.number[member.clause], weights=weights)
-        if task.leaves(task.region, member, proof)[0] > CLEARANCE:
+        if task.proves(task.region, member, proof):
             proofs[member.clause] = proof
     return proofs

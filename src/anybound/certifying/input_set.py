@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -105,11 +105,24 @@ class InputSet:
         both = np.concatenate(kept)
         return step.part(both) if both.any() else None
 
-    def leaves(self, region: Region, member: ClauseRows, proof: ClauseProof) -> Vector:
-        """The checker's lower bounds of all leaves."""
+    def proves(self, region: Region, member: ClauseRows, proof: ClauseProof) -> bool:
+        """Whether the checker accepts all leaves; the first that it does not ends it."""
         arrays = Arrays()
         record = Record(proof_fields(proof, arrays), arrays.content)
-        return np.concatenate(list(self.checker.leaves(region, self.clause(member), record)))
+        batches = self.checker.leaves(region, self.clause(member), record)
+        return all((lower > CLEARANCE).all() for lower in batches)
+
+    def coarsest(
+        self, region: Region, member: ClauseRows, proof: ClauseProof, grids: Sequence[int]
+    ) -> ClauseProof:
+        """The proof with slopes on the first of some dyadic grids, 2^-bits, that is enough; else as it is."""
+        if proof.slopes is None:
+            return proof
+        for bits in grids:
+            coarse = replace(proof, slopes=replace(proof.slopes, bits=bits))
+            if self.proves(region, member, coarse):
+                return coarse
+        return proof
 
     def bound(
         self, region: Region, member: ClauseRows, weight: Vector, columns: Index, slopes: Vector,

@@ -31,6 +31,8 @@ from anybound.spec.problems import ClauseRows
 from anybound_check.bounds import Region, Splits
 from anybound_check.proof import paths
 
+COARSER_BITS = (2, 3, 4, 5)  # of slopes, tried when the search is done
+
 
 @dataclass(frozen=True)
 class NeuronPlan:
@@ -141,7 +143,7 @@ class NeuronProofs:
         for place in np.flatnonzero((result.lower > 0) | (result.ended is Ended.PROVED)):
             member = members[int(place)]
             proof = kept.proof(int(place), self.task.number[member.clause], member, steps)
-            self.proofs[member.clause] = proof
+            self.proofs[member.clause] = self.task.coarsest(region, member, proof, COARSER_BITS)
         return result
 
 

@@ -68,9 +68,9 @@ class _CheckedBounder(PortableBounder):
         neurons: Index = task.numbering.neuron[self.duals.root.index.numpy()]
         return neurons
 
-    def written(self, batch: PortableBatch, member: ClauseRows, bits: int = FINE) -> _Written:
+    def written(self, batch: PortableBatch, member: ClauseRows) -> _Written:
         """The lines and multipliers closest to the leaves' dual points, rounded."""
-        root, unit = self.duals.root, 2.0**bits
+        root, unit = self.duals.root, 2.0**FINE
         with torch.inference_mode():
             parts = self._in_pieces(len(batch.row), lambda at: self._lines(batch.take(at.numpy())))
         slope, beta = (root.gather(torch.cat(column)) for column in zip(*parts, strict=True))
@@ -129,18 +129,17 @@ def _coarsest(
     place = np.full(len(result.tree), -1)
     place[batch.node] = np.arange(len(batch.node))
     batch, columns = batch.take(place[order.leaf]), bounder.columns(task)
-    at, beta = _cuts(order.split, batch, bounder.written(batch, member).beta)
-    proof = ClauseProof(task.number[member.clause])
+    written = bounder.written(batch, member)
+    at, beta = _cuts(order.split, batch, written.beta)
+    proof = ClauseProof(
+        task.number[member.clause],
+        slopes=Slopes(columns, written.slopes, FINE),
+        weights=None if written.weight.shape[1] == 1 else written.weight,
+    )
     if len(order.split) > 1:
         numbers = np.where(order.split < 0, -1, columns[order.split])
         proof = replace(proof, split=numbers, at=at, beta=beta)
-    for bits in (*COARSER, FINE):
-        written = bounder.written(batch, member, bits)
-        weights = None if written.weight.shape[1] == 1 else written.weight
-        proof = replace(proof, slopes=Slopes(columns, written.slopes, bits), weights=weights)
-        if (task.leaves(task.region, member, proof) > CLEARANCE).all():
-            break
-    return proof
+    return task.coarsest(task.region, member, proof, COARSER)
 
 
 def _cuts(split: Index, batch: PortableBatch, total: Vector) -> tuple[Vector, Vector]:
