@@ -16,6 +16,7 @@ from anybound.runtime.job import Crash, Ending, Finished, Job, execute
 from anybound.runtime.pool import run_all, run_here, run_one
 from anybound.runtime.process import cpu_seconds, server
 from anybound.runtime.signals import sigterm_interrupts
+from anybound.runtime.worker import INTERRUPT, Line, Progress
 
 Report = Callable[[Mapping[str, Any]], None]
 CONTEXT = server(("anybound.runtime.worker", __name__))
@@ -180,6 +181,30 @@ def test_an_interrupt_ends_it_at_once(target: str, known: int, number: signal.Si
     assert finished.ending is Ending.INTERRUPTED
     assert finished.record is not None
     assert finished.record["known"] == known
+
+
+@pytest.mark.skipif(INTERRUPT is None, reason="there is no such signal")
+def test_an_interrupt_waits_for_the_end_of_a_message() -> None:
+    sent: list[object] = []
+
+    class Interrupting:
+        def send(self, message: object) -> None:
+            os.kill(os.getpid(), INTERRUPT)  # type: ignore[arg-type]
+            time.sleep(0.01)
+            sent.append(message)
+
+    line = Line(Interrupting())  # type: ignore[arg-type]
+    before = signal.signal(INTERRUPT, line.interrupted)  # type: ignore[arg-type]
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            line.send(Progress({"known": 1}))
+        line.send(Progress({"known": 2}))  # the signal counts once
+        assert sent == [Progress({"known": 1}), Progress({"known": 2})]
+        signal.signal(INTERRUPT, line.interrupted)  # type: ignore[arg-type]
+        with pytest.raises(KeyboardInterrupt):  # at once where nothing is being sent
+            signal.raise_signal(INTERRUPT)  # type: ignore[arg-type]
+    finally:
+        signal.signal(INTERRUPT, before)  # type: ignore[arg-type]
 
 
 def test_sigterm_is_restored() -> None:

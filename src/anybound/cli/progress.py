@@ -13,7 +13,15 @@ from anybound.cli.live import amount, clock
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-__all__ = ["BenchProgress", "Estimate", "bracket_so_far", "decision_so_far", "estimate", "phase"]
+__all__ = [
+    "BenchProgress",
+    "Estimate",
+    "bracket_so_far",
+    "decision_so_far",
+    "estimate",
+    "phase",
+    "proved",
+]
 
 # Records are plain JSON data, whose types the type checker cannot follow by key.
 Data = Any
@@ -23,12 +31,11 @@ _COUNTED = ("holds", "violated", "unknown", "timeout")
 def decision_so_far(record: Data, seconds: float, timeout: float | None) -> RenderableType:
     """A property that is being decided: bounds, clauses, the tree, memory, and the time."""
     clauses = record["clauses"]
-    proved = sum((clause["lower"] or -math.inf) > 0 for clause in clauses)
     parts = [(phase(record), f"{clock(seconds)}{_left(seconds, timeout)}")]
     if clauses:
         low, high = (min(_number(c[end], sign) for c in clauses) for end, sign in _ENDS)
         parts.append(("margin", f"{_shown(low)} to {_shown(high)}"))
-        parts.append(("clauses", f"{proved} of {len(clauses)} proved"))
+        parts.append(("clauses", f"{proved(record)} of {len(clauses)} proved"))
     if record["trace"]:
         parts.append(("sub-problems", _tree(record["trace"])))
     if record.get("memory"):
@@ -39,6 +46,11 @@ def decision_so_far(record: Data, seconds: float, timeout: float | None) -> Rend
 def phase(record: Data) -> str:
     """What is being done, or was done last."""
     return str(list(record["phases"])[-1]) if record["phases"] else "start"
+
+
+def proved(record: Data) -> int:
+    """How many clauses are."""
+    return sum((clause["lower"] or -math.inf) > 0 for clause in record["clauses"])
 
 
 def bracket_so_far(record: Data, seconds: float, timeout: float | None) -> RenderableType:

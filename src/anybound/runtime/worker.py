@@ -49,8 +49,9 @@ def serve(connection: Connection, inherited: Connection | None, job: Job) -> Non
     """Run the job and send what happens. `inherited` is the parent's end, if a fork copied it."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
+    line = Line(connection)
     if INTERRUPT is not None:
-        signal.signal(INTERRUPT, _interrupted)
+        signal.signal(INTERRUPT, line.interrupted)
     if inherited is not None:
         inherited.close()
     with contextlib.suppress(OSError):  # there may be no standard error
@@ -58,13 +59,35 @@ def serve(connection: Connection, inherited: Connection | None, job: Job) -> Non
     threading.Thread(target=_follow, args=(connection,), daemon=True).start()
     # Either the parent has lost interest, or it wants an end.
     with contextlib.suppress(BrokenPipeError, KeyboardInterrupt):
-        connection.send(Hello(time.monotonic()))
-        connection.send(execute(job, lambda record: connection.send(Progress(record))))
+        line.send(Hello(time.monotonic()))
+        line.send(execute(job, lambda record: line.send(Progress(record))))
 
 
-def _interrupted(number: int, _: object) -> None:
-    signal.signal(number, signal.SIG_IGN)
-    raise KeyboardInterrupt
+class Line:
+    """The way to the parent: an interrupt waits for the end of a message, as half of one would make all that
+    follow unreadable."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self.is_busy, self.is_interrupted = False, False
+
+    def send(self, message: Message) -> None:
+        """A whole message."""
+        self.is_busy = True
+        try:
+            self.connection.send(message)
+        finally:
+            self.is_busy = False
+        if self.is_interrupted:
+            self.is_interrupted = False
+            raise KeyboardInterrupt
+
+    def interrupted(self, number: int, _: object) -> None:
+        """What to do at the signal, once."""
+        signal.signal(number, signal.SIG_IGN)
+        if not self.is_busy:
+            raise KeyboardInterrupt
+        self.is_interrupted = True
 
 
 def _follow(connection: Connection) -> None:

@@ -6,19 +6,22 @@ ends it at once whatever is running, with the best bounds that were reported.
 
 from __future__ import annotations
 
+import math
 import time
 from argparse import Namespace
+from dataclasses import dataclass
 
 from anybound.cli.command import Command, Example
 from anybound.cli.deciding import add_deciding_options, deciding_arguments
 from anybound.cli.live import display
 from anybound.cli.output import Output, Record
 from anybound.cli.parser import Parser, seconds
-from anybound.cli.progress import decision_so_far, phase
+from anybound.cli.progress import decision_so_far, phase, proved
 
 __all__ = ["COMMAND"]
 
 _INTERRUPTED = 130
+_NEWS_EVERY = 1.0  # seconds
 
 
 def _configure(parser: Parser) -> None:
@@ -82,15 +85,31 @@ def _decided(options: Namespace, started: float, output: Output) -> Record:
         memory=options.memory,
     )
     with display(output, started) as shown:
+        news = _News()
 
         def watch(known: Record) -> None:
-            if output.verbose:
+            if output.verbose and news.is_due(known):
                 shown.note(_progress(known))
             shown.show(lambda seconds: decision_so_far(known, seconds, options.timeout))
 
         finished = run_one(job, fresh(PRELOAD), watch)
     finished.check()
     return completed(finished)
+
+
+@dataclass
+class _News:
+    """Lines for `--verbose`: at every new phase and clause that is proved, else one a second."""
+
+    told: float = -math.inf
+    state: tuple[str, int] = ("", 0)
+
+    def is_due(self, record: Record) -> bool:
+        state = (phase(record), proved(record))
+        if state == self.state and time.monotonic() - self.told < _NEWS_EVERY:
+            return False
+        self.told, self.state = time.monotonic(), state
+        return True
 
 
 def _progress(record: Record) -> str:
