@@ -271,7 +271,7 @@ class _Reusing(IntermediateStrategy):
 
     strategy: IntermediateStrategy
     epsilon: float
-    known: list[_Known]
+    known: list[_Known] = field(repr=False)
 
     def bounds(self, network: Network, domain: Domain, budget: Budget | None = None) -> Bounds:
         around = [known for known in self.known if known.contains(self.epsilon, domain)]
