@@ -232,8 +232,8 @@ def _entry(name: str, cls: type) -> Entry:
 
 def _default(field: dataclasses.Field[Any]) -> str:
     if field.default_factory is not dataclasses.MISSING:
-        return _text(field.default_factory())
-    return "required" if field.default is dataclasses.MISSING else _text(field.default)
+        return _text(field.default_factory(), text_of)
+    return "required" if field.default is dataclasses.MISSING else _text(field.default, text_of)
 
 
 def text_of(record: Any) -> str:
