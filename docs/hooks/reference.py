@@ -14,6 +14,7 @@ from typing import Any
 
 import anybound
 from anybound import registry
+from anybound.bound.method import Method
 from anybound.cli.main import COMMANDS, build_parser
 from anybound.cli.parser import Argument, Parser
 
@@ -31,6 +32,7 @@ _GROUPS = (  # what a reader looks for first
     )),
     ("Questions", ("bounds", "verify", "radius", "attack")),
     ("Answers", ("BoundsResult", "Outcome", "Verdict", "Witness", "Radius", "AttackResult")),
+    ("Training against bounds", ("differentiable_bounds", "weights", "with_weights")),
 )  # fmt: skip
 
 
@@ -109,9 +111,16 @@ def groups() -> list[tuple[str, tuple[str, ...]]]:
     """All public names, by what they are for."""
     known = {name for _, names in _GROUPS for name in names}
     rest = tuple(n for n in anybound.__all__ if n not in known and n != "__version__")
-    methods = tuple(n for n in rest if not issubclass(getattr(anybound, n), Exception))
-    errors = tuple(n for n in rest if n not in methods)
-    return [*_GROUPS, ("Methods", methods), ("Errors", errors)]
+    errors = tuple(n for n in rest if _is_a(n, Exception))
+    methods = tuple(n for n in rest if _is_a(n, Method))
+    others = tuple(n for n in rest if n not in (*errors, *methods))
+    more = [("More", others)] if others else []
+    return [*_GROUPS, *more, ("Methods", methods), ("Errors", errors)]
+
+
+def _is_a(name: str, base: type) -> bool:
+    value = getattr(anybound, name)
+    return isinstance(value, type) and issubclass(value, base)
 
 
 def _described(name: str, value: Any) -> Iterator[str]:
