@@ -6,6 +6,7 @@ A page with margins is 7 inches across; letters are 7 points and more.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -127,8 +128,24 @@ def save(made: Figure, folder: Path, name: str) -> Sequence[Path]:
     paths = [folder / f"{name}.{suffix}" for suffix in ("png", "svg")]
     with mpl.rc_context(_STYLE):
         for path in paths:
-            made.savefig(path, dpi=_DPI, metadata={"Date": None} if path.suffix == ".svg" else None)
+            vector = path.suffix == ".svg"
+            dpi = 2 * _DPI if vector else _DPI  # of the little in it that is not
+            made.savefig(path, dpi=dpi, metadata={"Date": None} if vector else None)
+    paths[1].write_text(_PLACES.sub(_rounded, paths[1].read_text("utf-8")), "utf-8")
     return paths
+
+
+_PLACES = re.compile(r'(?<=\s)(d|x|y)="([^"]*)"')
+_DECIMALS = re.compile(r"(\.\d\d)\d+")
+
+
+def _rounded(place: re.Match[str]) -> str:
+    """Coordinates to hundredths of a point, which nobody sees, in half the bytes."""
+    return f'{place[1]}="{_DECIMALS.sub(_first, place[2])}"'
+
+
+def _first(decimals: re.Match[str]) -> str:
+    return decimals[1]
 
 
 def shorten(text: str, most: int = 26) -> str:

@@ -88,6 +88,7 @@ def _panel(
         vmax=1.0,
         s=7,
         linewidths=0,
+        rasterized=True,  # a hundred images are thousands of points
     )
     middle = np.sqrt(min(x.min(), y.min()) * max(x.max(), y.max()))
     reach = max(1.25 * max(x.max(), y.max()) / middle, _LEAST)
