@@ -577,6 +577,12 @@ def test_completion_knows_every_command_and_option(shell: str, capsys: Capture) 
     assert json.loads(out) == {"shell": shell, "script": script}
 
 
+def test_zsh_tells_arguments_apart_by_their_place(capsys: Capture) -> None:
+    script = run(capsys, "completion", "zsh")[1]
+    (line,) = re.findall(r"^ +verify\) (.*)$", script, re.MULTILINE)
+    assert re.findall(r"'(\S+?):(NET|PROP):", line) == [("1", "NET"), ("2", "PROP")]
+
+
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_a_shell_accepts_the_script(shell: str, capsys: Capture) -> None:
     if shutil.which(shell) is None:

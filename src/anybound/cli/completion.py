@@ -157,8 +157,8 @@ def _zsh(parser: Parser) -> str:
 
 def _zsh_arguments(parser: Parser) -> Iterator[str]:
     yield from _zsh_options(parser)
-    for positional in parser.positionals():
-        yield _quoted(f"*:{_zsh_text(positional.metavar)}:{_zsh_values(positional)}")
+    for place, positional in enumerate(parser.positionals(), start=1):
+        yield _quoted(f"{place}:{_zsh_text(positional.metavar)}:{_zsh_values(positional)}")
 
 
 def _zsh_options(parser: Parser) -> Iterator[str]:
