@@ -5,8 +5,9 @@ nodes are merged exactly, and a bound is found by eliminating the neurons from t
 
     h t  =  (h relu(x) - nu x) + nu x  >=  min over [l, u] of (h relu(x) - nu x)  +  nu (the form of x).
 
-Known: MatMul, Gemm, Add, Sub, Relu, Conv, MaxPool, Flatten, Reshape; anything else raises. Nothing of anybound and
-nothing of anybound_check takes part. Intervals are rounded outwards to multiples of 2^-64: else denominators grow.
+Known: MatMul, Gemm, Add, Sub, Relu, Sigmoid, Tanh, Conv, MaxPool, Flatten, Reshape; anything else raises. Nothing of
+anybound and nothing of anybound_check takes part. Intervals are rounded outwards to multiples of 2^-64: else
+denominators grow.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 import io
 import itertools
 import json
+import math
 import re
 import zipfile
 from dataclasses import dataclass, field
@@ -68,7 +70,7 @@ class Forms:
     neurons: list[Form] = field(default_factory=list)
     first: list[int] = field(default_factory=lambda: [0])
     outputs: list[Form] = field(default_factory=list)
-    curves: dict[int, Any] = field(default_factory=dict)  # of neurons that are no ReLUs
+    curves: dict[int, str] = field(default_factory=dict)  # "sigmoid" or "tanh", of such neurons
 
     def relu(self, x: Any, curve: Any = None) -> Any:
         flat = x.reshape(-1).tolist()
@@ -84,22 +86,12 @@ class Forms:
         known = {CONSTANT: ONE, **dict(enumerate(point))}
         for j, form in enumerate(self.neurons):
             x = _at(form, known)
-            known[self.inputs + j] = self.curves[j](x) if j in self.curves else max(ZERO, x)
+            known[self.inputs + j] = curve(self.curves[j], x) if j in self.curves else max(ZERO, x)
         return [_at(form, known) for form in self.outputs]
 
 
 def _at(form: Form, known: dict[int, Fraction]) -> Fraction:
     return sum((a * known[variable] for variable, a in form.items()), ZERO)
-
-
-def _sigmoid(x: Fraction) -> Fraction:
-    return (1 + _tanh(x / 2)) / 2
-
-
-def _tanh(x: Fraction) -> Fraction:
-    with mpmath.workdps(50):
-        y = mpmath.tanh(mpmath.mpf(x.numerator) / x.denominator)
-        return Fraction(mpmath.nstr(y, 60))
 
 
 def array(elements: list[Any], shape: tuple[int, ...]) -> Any:
@@ -215,8 +207,8 @@ OPERATORS: dict[str, Any] = {
     "Relu": lambda forms, _, x: forms.relu(x),
     "Conv": _conv,
     "MaxPool": _maxpool,
-    "Sigmoid": lambda forms, _, x: forms.relu(x, _sigmoid),
-    "Tanh": lambda forms, _, x: forms.relu(x, _tanh),
+    "Sigmoid": lambda forms, _, x: forms.relu(x, "sigmoid"),
+    "Tanh": lambda forms, _, x: forms.relu(x, "tanh"),
     "Flatten": _flatten,
     "Reshape": lambda _, __, x, shape: x.reshape(shape.tolist()),
 }
@@ -292,6 +284,59 @@ def _clause(atoms: list[Any], inputs: int) -> Clause | None:
     return Clause(tuple((low[i], high[i]) for i in range(inputs)), tuple(rows))
 
 
+# --- sigmoid and tanh: 50 digits, of which 40 are relied on ---
+
+
+DIGITS, SLACK = 50, Fraction(1, 10**40)
+
+
+@lru_cache(10_000)
+def curve(kind: str, x: Fraction) -> Fraction:
+    if kind == "sigmoid":
+        return (1 + curve("tanh", x / 2)) / 2
+    with mpmath.workdps(DIGITS):
+        return _fraction(mpmath.tanh(_mpf(x)))
+
+
+def curve_minimum(kind: str, h: Fraction, nu: Fraction, l: Fraction, u: Fraction) -> Fraction:
+    """Of h sigma(x) - nu x on [l, u]: at an end, or where the derivative vanishes."""
+    points, scale = [l, u], 4 if kind == "sigmoid" else 1
+    if h and 0 < scale * nu / h < 1:
+        with mpmath.workdps(DIGITS):
+            root = mpmath.atanh(mpmath.sqrt(1 - _mpf(scale * nu / h)))
+            stationary = _fraction(root * (2 if kind == "sigmoid" else 1))
+        points += [x for x in (stationary, -stationary) if l < x < u]
+    return min(h * curve(kind, x) - nu * x for x in points) - SLACK * (1 + abs(h) + abs(nu))
+
+
+def curve_slope(kind: str, h: Fraction, l: Fraction, u: Fraction) -> Fraction:
+    """Of a line below sigma on [l, u], or on [-u, -l] where h < 0; rounded, as any slope is valid."""
+    a, b = (float(l), float(u)) if h >= 0 else (float(-u), float(-l))
+
+    def sigma(x: float) -> tuple[float, float]:
+        t = math.tanh(x if kind == "tanh" else x / 2)
+        return (t, 1 - t * t) if kind == "tanh" else ((1 + t) / 2, (1 - t * t) / 4)
+
+    (ya, steepest), (yb, _) = sigma(a), sigma(b)
+    chord = (yb - ya) / (b - a) if b > a else steepest
+    if a >= 0 or (b > 0 and chord <= steepest):
+        return Fraction(chord)
+    left, right = a, min(b, 0.0)
+    for _ in range(40):
+        middle = (left + right) / 2
+        y, slope = sigma(middle)
+        left, right = (middle, right) if y + slope * (b - middle) < yb else (left, middle)
+    return Fraction(sigma(min(left, (a + b) / 2))[1])
+
+
+def _mpf(x: Fraction) -> Any:
+    return mpmath.mpf(x.numerator) / x.denominator
+
+
+def _fraction(x: Any) -> Fraction:
+    return Fraction(mpmath.nstr(x, DIGITS + 10))
+
+
 # --- bounds ---
 
 
@@ -323,7 +368,11 @@ class Region:
             return ONE, ONE
         if variable < self.forms.inputs:
             return self.box[variable]
-        l, u = self.pre[variable - self.forms.inputs]
+        j = variable - self.forms.inputs
+        l, u = self.pre[j]
+        if j in self.forms.curves:
+            ends = curve(self.forms.curves[j], l) - SLACK, curve(self.forms.curves[j], u) + SLACK
+            return _outwards(*ends)
         return max(l, ZERO), max(u, ZERO)
 
     def propagate(self, first: int) -> None:
@@ -337,11 +386,8 @@ class Region:
             self.meet(j, low, high)
 
     def meet(self, j: int, low: Fraction, high: Fraction) -> None:
-        l, u = self.pre[j]
-        self.pre[j] = (
-            max(l, Fraction((low * GRID).__floor__(), GRID)),
-            min(u, Fraction((high * GRID).__ceil__(), GRID)),
-        )
+        (l, u), (low, high) = self.pre[j], _outwards(low, high)
+        self.pre[j] = max(l, low), min(u, high)
 
     def error(self, form: Form) -> Fraction:
         """Of a float32 sum that computes the form; 0 over the reals, and for copies."""
@@ -370,15 +416,24 @@ class Region:
             if not h and j not in cut:
                 continue
             l, u, shift = cut.get(j, (*self.pre[j], ZERO))
-            nu = _slope(h, l, u, slopes.get(j)) * h - shift
-            ends = [l, u, *([ZERO] if l < 0 < u else [])]
-            total += min(h * max(x, ZERO) - nu * x for x in ends)
+            kind = self.forms.curves.get(j)
+            if kind is None:
+                nu = _slope(h, l, u, slopes.get(j)) * h - shift
+                ends = [l, u, *([ZERO] if l < 0 < u else [])]
+                total += min(h * max(x, ZERO) - nu * x for x in ends)
+            else:
+                nu = (slopes[j] if j in slopes else curve_slope(kind, h, l, u)) * h - shift
+                total += curve_minimum(kind, h, nu, l, u)
             total -= abs(nu) * self.error(self.forms.neurons[j])
             if nu:
                 rest = combined((ONE, rest), (nu, self.forms.neurons[j]))
         for variable, a in rest.items():
             total += min(a * x for x in self.out(variable))
         return total
+
+
+def _outwards(low: Fraction, high: Fraction) -> Interval:
+    return Fraction((low * GRID).__floor__(), GRID), Fraction((high * GRID).__ceil__(), GRID)
 
 
 def _slope(h: Fraction, l: Fraction, u: Fraction, proposed: Fraction | None) -> Fraction:
@@ -599,9 +654,7 @@ def why_not(model: bytes, spec: bytes, certificate: bytes) -> str:
         demand(manifest["semantics"] in ("real", "float32"), "semantics")
         demand(manifest["network"] == sha256(model).hexdigest(), "network")
         demand(manifest["property"] == sha256(spec).hexdigest(), "property")
-        forms = read_network(model)
-        demand(not forms.curves, "only ReLUs are known here")
-        Proof(forms, read_property(spec), manifest, arrays).check()
+        Proof(read_network(model), read_property(spec), manifest, arrays).check()
     except (Wrong, KeyError, IndexError, zipfile.BadZipFile) as error:
         return repr(error)
     return ""

@@ -32,6 +32,7 @@ ROUNDS, TRIALS, BITS = 12, 4, 6
 Numbers = NDArray[np.float64]
 
 
+@np.errstate(all="ignore")
 def certificate(
     model: bytes, spec: bytes, rng: np.random.Generator, style: str, semantics: str = "real"
 ) -> Certificate | None:
@@ -69,7 +70,10 @@ def random_slopes(checker: Checker, rng: np.random.Generator, rows: int) -> Slop
     """For about every second neuron."""
     columns = np.flatnonzero(rng.random(checker.neurons) < 0.6)
     columns = columns if len(columns) else np.zeros(1, np.int64)
-    return Slopes(rng.permutation(columns), rng.random((rows, len(columns))), BITS)
+    network = checker.network
+    curved = any(network.nodes[v].activation != "relu" for v in network.acts)
+    steepest = 0.3 if curved else 1.0
+    return Slopes(rng.permutation(columns), steepest * rng.random((rows, len(columns))), BITS)
 
 
 def _step(checker: Checker, rng: np.random.Generator, activation: int, rows: int) -> Step:
@@ -127,10 +131,10 @@ class _Growing:
         slopes = random_slopes(self.checker, self.rng, count)
         clause, best = self.checker.clauses[self.number], np.full(count, -np.inf)
         beta, weights = np.zeros(len(owner)), np.ones((count, self._rows))
-        values = np.round(slopes.values)
+        values, steepest = np.round(slopes.values), slopes.values.max(initial=0.0)
         for trial in range(TRIALS):
             new = (
-                self.rng.random(values.shape) if trial else values,
+                steepest * self.rng.random(values.shape) if trial else values,
                 self.rng.exponential(0.3, len(owner)) if trial else beta,
                 self.rng.exponential(1.0, weights.shape) if trial else weights,
             )
