@@ -10,12 +10,13 @@ The checker bounds all layers of a leaf anew, so its bounds are often better tha
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
 from anybound.budget import Budget
-from anybound.certificate import ClauseProof, Index
+from anybound.certificate import ClauseProof, Index, Step
 from anybound.certifying.input_set import CLEARANCE, InputSet, Vector
 from anybound.search.input_split.splitter import Bounded, Boxes, InputSplitter
 from anybound.search.input_split.tree import BoxTree
@@ -49,13 +50,20 @@ class BoxBounder:
         problem = task.safety.problem
         return cls(task, member, InputSplitter.of(problem, task.bounds(task.region), [rows]))
 
-    @property
+    @cached_property
     def renewed(self) -> tuple[int, ...]:
         """The activations whose bounds gain from another computation: not those right behind the
-        input, whose intervals are exact."""
-        nodes = self.task.network.nodes
-        numbers = self.task.numbering.activation.items()
-        return tuple(i for k, i in numbers if any(edge.source != 0 for edge in nodes[k].edges))
+        input whose intervals are as good already."""
+        return tuple(filter(self._gains, sorted(self.task.numbering.activation.values())))
+
+    def _gains(self, activation: int) -> bool:
+        task = self.task
+        v = task.checker.network.acts[activation]
+        if any(0 < w < v for w in task.checker.network.acts):
+            return True
+        root = task.checker.region(task.number[self.member.clause])
+        neuron = np.arange(task.checker.network.nodes[v].size)
+        return task.improve(root, Step(activation, neuron, neuron)) is not None
 
     def propose(self, boxes: _Open) -> Bounded:
         is_open = np.ones((len(boxes.node), 1), np.bool_)

@@ -39,8 +39,11 @@ def bound_layers(task: InputSet, budget: Budget, *, tight: bool) -> None:
     sparse = SparseNetwork(task.network) if compact else None
     for k, activation in sorted(task.numbering.activation.items()):
         neuron = task.bent(task.region, activation)
-        behind_input = all(edge.source == 0 for edge in task.network.nodes[k].edges)
-        if behind_input or len(neuron) == 0 or budget.is_spent():
+        if len(neuron) == 0 or budget.is_spent():
+            continue
+        if all(edge.source == 0 for edge in task.network.nodes[k].edges):
+            # affine in the input; but the checker may see several maps, and have rounded between them
+            _take(task, Step(activation, neuron, neuron))
             continue
         if sparse is None:
             slopes = ascended_slopes(task, k, neuron, budget) if tight else None
