@@ -212,6 +212,7 @@ def test_most_of_these_cases_have_bounds() -> None:
     assert finite > 20
 
 
+@pytest.mark.filterwarnings("error")
 def test_compact_bounds_of_what_overflows_are_minus_infinity() -> None:
     layers = line((1e-200,), (1e-200,), (1e300,), (1e100,))
     network, box = layers.network(), boxed(layers, 0.5, 1.0)

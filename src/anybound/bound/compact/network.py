@@ -238,6 +238,7 @@ class CompactNetwork:
         )
 
     @cached_property
+    @np.errstate(over="ignore", invalid="ignore")  # of what overflows nothing is proved
     def exact(self) -> ExactSweep:
         """For the float64 kernel."""
         rows = self.rows

@@ -105,6 +105,7 @@ class CompactObjective:
         return cls(ExactGoal(nowhere, np.zeros((0, 1)), zero, *one, zero, zero, 0.0))
 
     @classmethod
+    @np.errstate(over="ignore", invalid="ignore")  # of what overflows nothing is proved
     def of(
         cls,
         objective: Objective,
