@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -191,6 +192,28 @@ def test_all_gaps_are_as_small_as_the_originals(name: str, method: str) -> None:
 @pytest.mark.parametrize(("name", "image"), with_optimum())
 def test_slopes_beat_them_on_all_images(name: str, image: int) -> None:
     check_slopes(instance(name, image))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "image"), QUICK)
+def test_ten_steps_of_slopes_beat_proximal_in_a_twentieth_of_its_time(
+    name: str, image: int
+) -> None:
+    """Side by side, so that a busy machine slows both; the least of some runs counts."""
+    one = instance(name, image)
+    slopes = METHODS.parse("slopes(iterations=10)")
+    assert one.gap(one.proved(slopes)) <= one.gap(one.original("Proximal_400"))
+    proximal = min(cpu_seconds(one, METHODS.parse(METHOD_OF["Proximal_400"])) for _ in range(2))
+    assert min(cpu_seconds(one, slopes) for _ in range(5)) <= proximal / 20
+
+
+def cpu_seconds(one: Instance, method: Method[Any]) -> float:
+    """Of the last layer alone, in float32."""
+    dual = one.dual()
+    rough = Decomposition(dual.problem.to(torch.float32), dual.hull.to(torch.float32))
+    start = time.process_time()
+    maximise(rough, method)
+    return time.process_time() - start
 
 
 @pytest.mark.slow
