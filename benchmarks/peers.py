@@ -7,13 +7,14 @@ A tool is a command, or a folder with the competition's scripts (`run_instance.s
 unpacked; where it has no {result} its verdict is the first line of its output that is one. Lists are the
 competition's, `onnx,vnnlib,timeout`, with labels in `expected.csv` beside them. A tool runs for the list's
 timeout, or `--timeout` where that is less, and `GRACE` seconds more, and is then killed with all that it has started.
-CPU seconds are those of all processes that a tool has waited for. Writes `peers.jsonl`; the table says how many
+CPU seconds are those of all its processes. Writes `peers.jsonl`; the table says how many
 instances each tool decides, and on those that both decide what it needs beside this one (geometric means).
 """
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import gzip
 import math
 import os
@@ -99,10 +100,17 @@ def on_cores(cores: Sequence[int]) -> Iterator[None]:
     """What is started meanwhile stays on these cores."""
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, cores)
+    adopt_orphans()
     try:
         yield
     finally:
         os.sched_setaffinity(0, before)
+
+
+def adopt_orphans() -> None:
+    """Grandchildren whose parent was killed become children of this process, whose CPU time can be told."""
+    set_child_subreaper = 36
+    ctypes.CDLL(None).prctl(set_child_subreaper, 1, 0, 0, 0)
 
 
 def _options() -> Namespace:
@@ -168,8 +176,7 @@ def run(
         cpu = finished(process.pid, start + limit + GRACE)
     wall = time.monotonic() - start
     process.returncode = 0  # it was waited for
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)  # what it left behind
+    cpu += ended(process.pid)
     said = result if any("{result}" in word for word in tool.template) else output
     word = verdict(said.read_text(errors="replace") if said.is_file() else "")
     late = wall > limit + GRACE and word not in _DECIDED
@@ -186,6 +193,19 @@ def finished(pid: int, deadline: float) -> float:
         if done:
             return used.ru_utime + used.ru_stime
         time.sleep(_SETTLE)
+
+
+def ended(group: int) -> float:
+    """Kill what a process has left behind; CPU seconds of it, as orphans are ours."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(group, signal.SIGKILL)
+    cpu = 0.0
+    while True:
+        try:
+            _, _, used = os.wait4(-group, 0)
+        except ChildProcessError:
+            return cpu
+        cpu += used.ru_utime + used.ru_stime
 
 
 def verdict(text: str) -> str:

@@ -121,11 +121,15 @@ def test_peers_that_hang_are_killed_with_all_they_started(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(peers, "GRACE", 0.2)
-    code = "import subprocess, sys, time; subprocess.Popen(['sleep', '60']); time.sleep(60)"
+    peers.adopt_orphans()
+    burn = "import time\nwhile time.process_time() < 0.3: pass\ntime.sleep(60)"
+    code = f"import subprocess, sys, time; subprocess.Popen([sys.executable, '-c', {burn!r}]); time.sleep(60)"
     tool = peers.Tool.parse(f"hangs={python(code, '{onnx}', '{vnnlib}')}")
     start = time.monotonic()
-    values = {"onnx": "n", "vnnlib": "p", "timeout": "1"}
-    assert peers.run(tool, values, tmp_path, 1.0, 1)["verdict"] == "timeout"
+    values = {"onnx": "n", "vnnlib": "p", "timeout": "3"}
+    record = peers.run(tool, values, tmp_path, 3.0, 1)
+    assert record["verdict"] == "timeout"
+    assert record["cpu"] > 0.05
     assert time.monotonic() - start < 20
 
 
