@@ -96,6 +96,8 @@ def read_instances(path: str | Path, contains: str = "") -> list[Instance]:
     rows = list(_rows(path))
     instances = [_instance(row, path, number) for number, row in rows]
     chosen = [i for i in instances if contains in f"{i.onnx},{i.vnnlib}"]
+    if not instances:
+        raise InvalidInput(f"{path}: lists no instances; expected lines onnx,vnnlib,timeout")
     if not chosen:
         raise InvalidInput(f"{path}: none of {len(instances)} instances contains {contains!r}")
     return chosen

@@ -292,7 +292,7 @@ BAD = [
     ("a,b,soon", [], "line 1: the timeout is 'soon'"),
     ("a,b,-1", [], "line 1: the timeout is '-1'"),
     ("a,b,nan", [], "line 1: the timeout is 'nan'"),
-    ("", [], "none of 0 instances"),
+    ("", [], "lists no instances"),
     ("a,b,10", ["--filter", "zzz"], "none of 1 instances contains 'zzz'"),
     ("a,b,10", ["--method", "nope"], "unknown method 'nope'"),
     ("a,b,10", ["--jobs", "0"], "'0' is not a whole number above 0"),

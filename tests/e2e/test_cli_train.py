@@ -127,6 +127,8 @@ def test_an_interrupt_is_130(tmp_path: Path) -> None:
         ([], "--output"),
         (["-o", "net.pt"], "ends in .onnx"),
         (["-o", "missing/net.onnx"], "there is no folder 'missing'"),
+        (["-o", "a\0b.onnx"], "cannot be written: embedded null byte"),
+        (["-o", f"{'a' * 300}.onnx"], "File name too long"),
         (["-o", "net.onnx", "--model", "bsae"], "did you mean 'base'?"),
         (["-o", "net.onnx", "--dataset", "digit"], "did you mean 'digits'?"),
         (["-o", "net.onnx", "--data", "folder"], "digits come with scikit-learn"),

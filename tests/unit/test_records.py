@@ -141,3 +141,8 @@ def test_results_are_there_whole_or_not_at_all(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["result.txt"]  # noqa: PTH208  (names, not paths)
     with pytest.raises(InvalidInput, match="cannot be written"):
         write_result(tmp_path / "no" / "result.txt", None)
+
+
+def test_a_name_that_cannot_be_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="cannot be written"):
+        RecordFile(tmp_path / "a\0b.jsonl")

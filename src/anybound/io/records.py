@@ -105,8 +105,11 @@ class RecordFile:
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+        except ValueError as error:  # a NUL character in the name
+            raise InvalidInput(f"{str(self.path)!r}: cannot be written: {error}") from None
         try:
             _lock(self._file, self.path)
             self.records = read_records(self.path)

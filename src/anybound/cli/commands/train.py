@@ -158,12 +158,20 @@ def _run(options: Namespace, output: Output) -> int:
 
 
 def _target(name: str) -> Path:
+    """The path of the network's file; what cannot be written is refused before hours of training."""
     path = Path(name)
     if path.suffix != ".onnx":
         raise InvalidConfig(f"--output: {name!r}; expected a name that ends in .onnx")
     if path.is_dir() or not path.parent.is_dir():
         what = "is a folder" if path.is_dir() else f"there is no folder {str(path.parent)!r}"
         raise InvalidInput(f"{name}: cannot be written: {what}")
+    trial = path.with_name(f"{path.name}.checkpoint.partial")
+    try:
+        trial.touch()
+        trial.unlink()
+    except (OSError, ValueError) as error:  # ValueError: a NUL character in the name
+        reason = getattr(error, "strerror", None) or error
+        raise InvalidInput(f"{name}: cannot be written: {reason}") from None
     return path
 
 
