@@ -25,7 +25,7 @@ from anybound.search.neuron_trees import NeuronTrees
 seeds = st.integers(0, 2**32 - 1)
 SMALL = NeuronTrees(subproblems=12, group=3, least_gain=0.0)
 KINDS = ("relu", "relu", "leaky", "abs", "identity")
-GROWN = NeuronTrees(subproblems=1000, least_gain=0.0)
+GROWN = NeuronTrees(subproblems=1000, least_gain=0.0, programs=True)
 
 
 def cases(count: int) -> settings:

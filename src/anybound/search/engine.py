@@ -71,6 +71,7 @@ class SearchResult:
     tree: Tree
     trace: Sequence[Progress]
     leaves: Sequence[Batch] = ()
+    closed: int = 0  # leaves
 
 
 # Told of minimisers z_0 [N, inputs]; returns whether one of them is a witness.
@@ -300,7 +301,13 @@ class _Search:
         if ended not in (Ended.PROVED, Ended.WITNESS):
             self._prove(min(max(_LAST_PROVING, self.budget.left()), _LONGEST_PROVING))
         return SearchResult(
-            ended, self._lower(), self.subproblems, self.tree, self.trace, self.leaves or ()
+            ended,
+            self._lower(),
+            self.subproblems,
+            self.tree,
+            self.trace,
+            self.leaves or (),
+            self.closed,
         )
 
     def _prove(self, seconds: float) -> None:

@@ -47,12 +47,14 @@ _MARGIN = 1e-4  # float32 bounds above it are worth a rigorous evaluation
 class NeuronTrees:
     """`subproblems` for each side of each neuron, in groups of so many neurons.
 
-    A layer is given up if its first group narrows by less than `least_gain` of its width."""
+    A layer is given up if its first group narrows by less than `least_gain` of its width. With `programs`, linear ones
+    settle leaves with nothing left to split: exact, but slow."""
 
     subproblems: int = 32
     group: int = 64
     least_gain: float = 0.05
     rule: BranchingRule = field(default_factory=Filtered)
+    programs: bool = False
 
     def bounds(
         self, sparse: SparseNetwork, box: Box, within: Bounds, budget: Budget, threads: int = 1
@@ -90,7 +92,8 @@ class _Pass:
     def _both_sides(self, compact: CompactNetwork, k: int, at: Tensor) -> tuple[Tensor, Tensor]:
         sign = torch.tensor([1.0, -1.0], dtype=torch.float64).repeat(len(at))
         rows = Objective.neurons(self.network.upto(k), at.repeat_interleave(2), sign)
-        bounder = ReluBounder(compact, CompactObjective.of(rows, compact), threads=self.threads)
+        objective = CompactObjective.of(rows, compact)
+        bounder = ReluBounder(compact, objective, threads=self.threads, programs=self.plan.programs)
         lower = torch.from_numpy(_Trees(bounder, self.plan, 2 * len(at)).grow(self.budget))
         return lower[::2], -lower[1::2]
 

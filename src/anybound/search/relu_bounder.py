@@ -61,6 +61,7 @@ class ReluBounder:
     climb: Climb = Climb()
     last: Climb = Climb(steps=60, slope_step=0.1, split_step=1.0, decay=0.95)
     threads: int = 1
+    programs: bool = True  # whether linear programs settle what polishing leaves open
 
     @cached_property
     def neurons(self) -> int:
@@ -102,7 +103,7 @@ class ReluBounder:
         same = Children.same(len(batch.row))
         polished = self._expand(batch, same, self.last, threshold, inputs=True)
         left = np.flatnonzero(~(polished.batch.bound > threshold))
-        return self._settled(polished, left) if len(left) else polished
+        return self._settled(polished, left) if self.programs and len(left) else polished
 
     def _settled(self, expansion: Expansion, left: Index) -> Expansion:
         """The sub-problems `left` with the multipliers and minimisers of linear programs, where these are better."""

@@ -3,13 +3,12 @@
 1. All clauses together, for a few sub-problems: most close there.
 2. What is left, clause by clause: the last layers' bounds are tightened by the negated property, which pays for itself
    many times over, and the clause is searched on a network of its own.
-3. If one takes long: hidden neurons are bounded by small trees (see `neuron_trees`), and with these bounds all begins
-   again; with larger trees, as long as they gain. What is left then has all the time.
+3. If one takes long, or hardly anything closes: hidden neurons are bounded by small trees (see `neuron_trees`), and
+   with these bounds all begins again; with larger trees, as long as they gain. What is left then has all the time.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -28,12 +27,18 @@ from anybound.search.engine import Ended, Inspect, SearchPlan, SearchResult, sea
 from anybound.search.neuron_trees import NeuronTrees
 from anybound.search.relu_bounder import ReluBounder
 from anybound.search.rule import BranchingRule, Index, Vector
+from anybound.search.tree import Tree
 from anybound.spec.problem import Problem
 
 Advance = Callable[[Index, Vector, int], None]
 
 _NEURONS_SHARE = 0.3  # of the time left, at most, for one pass of bounding neurons
-_LEAST_PATIENCE = 1.0  # seconds of a clause's own search before neurons are bounded
+_PROBE = 2000  # sub-problems of a clause alone, before
+_CLOSING = 0.1  # so many of them have to be closed leaves: else neurons are bounded at once
+_PATIENCE, _PATIENCE_SHARE = (
+    8.0,
+    0.15,
+)  # seconds, or of the time left, of a clause that closes, before neurons are bounded
 _GROWTH = 4  # of their trees, from pass to pass
 
 
@@ -99,14 +104,14 @@ class _Clauses:
         self.budget, self.inspect, self.advance = budget, inspect, advance
         self.sparse = SparseNetwork(problem.network)
         self.lower = np.full(len(clauses), -np.inf)
-        self.subproblems, self.pace = 0, 0.0  # and the seconds that each took, together
+        self.subproblems = 0
         self.trace: list[Progress] = []
 
     def loop(self) -> Ended:
         ended = self._together()
         trees = self.plan.neurons
         while trees is not None and not self._is_over(ended):
-            ended = self._each_for(self._patience(trees))
+            ended = self._each_that_closes()
             if self._is_over(ended):
                 return ended
             share = self.budget.share(_NEURONS_SHARE)
@@ -124,22 +129,19 @@ class _Clauses:
 
     def _together(self) -> Ended:
         """All open clauses, for a few sub-problems."""
-        started = time.monotonic()
-        before = self.subproblems
-        result = self._search(self.bounds, self._open(), self.budget, self.plan.together)
-        self.pace = (time.monotonic() - started) / max(1, self.subproblems - before)
-        return result.ended
+        return self._search(self.bounds, self._open(), self.budget, self.plan.together).ended
 
-    def _patience(self, trees: NeuronTrees) -> float:
-        """Seconds: about what bounding the neurons will cost."""
-        neurons = int(self.bounds.ambiguous(self.problem.network).sum())
-        return max(_LEAST_PATIENCE, 2 * neurons * trees.subproblems * self.pace)
+    def _each_that_closes(self) -> Ended:
+        """The open clauses one by one, the easiest first, until one takes long.
 
-    def _each_for(self, seconds: float) -> Ended:
-        """The open clauses one by one, the easiest first, until one takes longer than that."""
-        left = self._open()
-        for clause in left[np.argsort(-self.lower[left])]:
-            ended = self._alone(int(clause), self.budget.within(seconds))
+        Where hardly any sub-problem closes, that is known soon."""
+        patience = min(_PATIENCE, _PATIENCE_SHARE * self.budget.left())
+        for clause in self._easiest_first():
+            bounds = self._tightened(clause)
+            result = self._alone(clause, bounds, self.budget, _PROBE)
+            ended = result.ended
+            if ended is Ended.COUNT and result.closed > _CLOSING * result.subproblems:
+                ended = self._alone(clause, bounds, self.budget.within(patience)).ended
             if ended is not Ended.PROVED:
                 return ended
         return Ended.PROVED
@@ -147,28 +149,39 @@ class _Clauses:
     def _each(self) -> Ended:
         """The open clauses one by one, each with its share of the time."""
         ended = Ended.PROVED
-        left = self._open()
-        for position, clause in enumerate(left[np.argsort(-self.lower[left])]):
+        left = self._easiest_first()
+        for position, clause in enumerate(left):
             if self.budget.is_spent():
                 return Ended.BUDGET
             share = self.budget.share(1 / (len(left) - position))
-            one = self._alone(int(clause), share)
+            one = self._alone(clause, self._tightened(clause), share).ended
             if one is Ended.WITNESS:
                 return one
             ended = ended if one is Ended.PROVED else one
         return ended
 
-    def _alone(self, clause: int, budget: Budget) -> Ended:
+    def _easiest_first(self) -> list[int]:
+        left = self._open()
+        return [int(clause) for clause in left[np.argsort(-self.lower[left])]]
+
+    def _tightened(self, clause: int) -> Bounds:
+        """Bounds on the inputs that violate one clause."""
+        if self.plan.tightening is None:
+            return self.bounds
+        rows, objective = self.clauses[clause], self.problem.objective
+        return self.plan.tightening.bounds(self.sparse, self.bounds, self.box, objective, rows)
+
+    def _alone(
+        self, clause: int, bounds: Bounds, budget: Budget, limit: int | None = None
+    ) -> SearchResult:
         """One clause on bounds of its own."""
         only = np.array([clause])
         if self.plan.tightening is None:
-            return self._search(self.bounds, only, budget, None).ended
-        rows, objective = self.clauses[clause], self.problem.objective
-        bounds = self.plan.tightening.bounds(self.sparse, self.bounds, self.box, objective, rows)
+            return self._search(bounds, only, budget, limit)
         if bool(bounds.is_empty().any()):  # no input can violate it
             self._learn(only, _on_violating(np.array([np.inf])), self.subproblems)
-            return Ended.PROVED
-        return self._search(bounds, only, budget, None, _on_violating).ended
+            return SearchResult(Ended.PROVED, np.array([np.inf]), 0, Tree(), ())
+        return self._search(bounds, only, budget, limit, _on_violating)
 
     def _search(
         self,
