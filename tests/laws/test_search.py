@@ -175,10 +175,10 @@ def share_decided(kind: str, seeds: Sequence[int]) -> float:
     return sum(answers) / len(answers)
 
 
-@pytest.mark.parametrize("part", range(10))
+@pytest.mark.parametrize("part", range(2))
 @pytest.mark.parametrize("kind", BOUNDERS)
 def test_verdicts_are_right(kind: str, part: int) -> None:
-    """200 networks of every kind."""
+    """40 networks of every kind; `test_close_calls` judges whole decisions."""
     assert share_decided(kind, range(20 * part, 20 * part + 20)) >= 0.9
 
 
