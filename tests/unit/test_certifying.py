@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
 from anybound.budget import Budget
-from anybound.certificate import Certificate, Group, Step
+from anybound.certificate import Certificate, ClauseProof, Group, Step
 from anybound.certifying import Certifier
 from anybound.certifying.boxes import BoxBounder, BoxProof
 from anybound.certifying.input_set import InputSet
@@ -126,3 +126,21 @@ def test_a_step_that_gains_nothing_is_left_out(tmp_path: Path) -> None:
     assert (task.region.lower[v][taken.lower] > before.lower[v][taken.lower]).all()
     assert (task.region.upper[v][taken.upper] < before.upper[v][taken.upper]).all()
     assert task.improve(task.region, Step(1, everything, everything)) is None
+
+
+def test_one_neuron_shows_that_a_clause_is_never_reached(tmp_path: Path) -> None:
+    files = Files.random(tmp_path, "Relu", 0)
+    prop = files.stays_above(-100.0)
+    certifier = Certifier(files.network, prop)
+    (safety,) = problems(certifier.network, certifier.property)
+    task = InputSet(certifier.network, certifier.property, certifier.checker, safety)
+    region, everything = task.region.copy(), np.arange(12)
+    step = Step(1, everything, everything, weights=np.ones((24, 1)))
+    taken = task.improve(region, step, safety.clauses[0])
+    assert taken is not None
+    assert region.empty[0]
+    assert len({*taken.lower, *taken.upper}) == 1
+    proof = ClauseProof(0, [taken], weights=np.ones((1, 1)))
+    path = tmp_path / "proof.abc"
+    Certificate(certifier.model, certifier.spec, [Group([], [proof])]).write(path)
+    assert check(files.network, prop, path).valid

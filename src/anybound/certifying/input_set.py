@@ -91,8 +91,11 @@ class InputSet:
         record = Record(step_fields(step, arrays), arrays.content)
         trial, v = region.copy(), self._acts[step.activation]
         self.checker.improve(trial, record, None if member is None else self.clause(member))
-        if trial.empty[0]:  # whatever showed it is needed
+        if trial.empty[0]:
             region.lower, region.upper = trial.lower, trial.upper
+            crossed = (trial.lower[v] - trial.upper[v])[:, 0]
+            if crossed.max() > CLEARANCE:  # one neuron shows it
+                return step.part(np.concatenate([step.lower, step.upper]) == crossed.argmax())
             return step
         kept = [
             _gains(region, trial, v, side, own) for side, own in ((1, step.lower), (-1, step.upper))
