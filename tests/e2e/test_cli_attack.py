@@ -62,8 +62,8 @@ def test_people_read_lines(capsys: Capture) -> None:
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["--seed", "1.5"], "--seed is 1.5; expected a whole number >= 0"),
-        (["--seed", "-1"], "--seed is -1; expected a whole number >= 0"),
+        (["--seed", "1.5"], "'1.5' is not a whole number"),
+        (["--seed", "-1"], "'-1' is not a whole number"),
         (["--timeout", "0"], "'0' is not a number of seconds above 0"),
     ],
 )

@@ -254,6 +254,7 @@ BAD = [
     ([DENSE, HOLDS, "--timeout", "-3"], "'-3' is not a number of seconds above 0"),
     ([DENSE, HOLDS, "--timeout", "soon"], "'soon' is not a finite number"),
     ([DENSE, HOLDS, "--memory", "lots"], "'lots' is not a size such as 4GB"),
+    ([DENSE, HOLDS, "--seed", "9" * 30], "is not a whole number"),
     ([DENSE, HOLDS, "--memory", "0GB"], "'0GB' is not a size such as 4GB"),
     ([DENSE, HOLDS, "--method", "proxmal"], "did you mean 'proximal'?"),
     ([DENSE, HOLDS, "--intermediate", "??"], "is not a intermediate strategy"),

@@ -7,7 +7,7 @@ import re
 from argparse import Namespace
 from typing import Any
 
-from anybound.cli.parser import Parser
+from anybound.cli.parser import Parser, whole
 from anybound.cli.plugin_text import plugin_text
 
 __all__ = ["add_deciding_options", "deciding_arguments", "size"]
@@ -41,7 +41,7 @@ def add_deciding_options(parser: Parser) -> None:
     searching.add_argument(
         "--no-search", action="store_true", help="leave open what the bounds of the root leave open"
     )
-    parser.add_argument("--seed", metavar="N", type=int, default=0, help="of all that is random")
+    parser.add_argument("--seed", metavar="N", type=whole, default=0, help="of all that is random")
     parser.add_argument(
         "--memory", metavar="SIZE", type=size, help="at most, such as 4GB or 512MiB"
     )

@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 from anybound.cli.text import suggestion
 from anybound.errors import InvalidConfig
 
-__all__ = ["Argument", "Parser", "number", "positive_int", "seconds"]
+__all__ = ["Argument", "Parser", "number", "positive_int", "seconds", "whole"]
 
 
 @dataclass(frozen=True)
@@ -89,6 +89,13 @@ def positive_int(text: str) -> int:
     """The type of an option that takes an integer above zero."""
     if not text.isascii() or not text.isdigit() or int(text) == 0:
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0")
+    return int(text)
+
+
+def whole(text: str) -> int:
+    """The type of an option that takes an integer from zero on."""
+    if not text.isascii() or not text.isdigit() or int(text) >= 2**63:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number")
     return int(text)
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from anybound.training.datasets.dataset import Dataset
     from anybound.training.fit import Progress
 
-__all__ = ["TrainingProgress", "add_dataset_options", "dataset_of", "fraction", "whole"]
+__all__ = ["TrainingProgress", "add_dataset_options", "dataset_of", "fraction"]
 
 
 def add_dataset_options(parser: Parser) -> None:
@@ -47,13 +47,6 @@ def fraction(text: str) -> float:
     if not (math.isfinite(value) and value > 0):
         raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0, such as 0.1 or 8/255")
     return value
-
-
-def whole(text: str) -> int:
-    """The type of an option that takes an integer from zero on."""
-    if not text.isascii() or not text.isdigit() or int(text) >= 2**63:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number")
-    return int(text)
 
 
 class TrainingProgress:

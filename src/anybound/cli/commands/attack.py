@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 from anybound.cli.command import Command, Example
 from anybound.cli.output import Output, Record
-from anybound.cli.parser import Parser, number, seconds
+from anybound.cli.parser import Parser, seconds, whole
 from anybound.cli.text import plural
-from anybound.errors import InvalidConfig
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -29,18 +28,15 @@ def _configure(parser: Parser) -> None:
         "--timeout", metavar="S", type=seconds, default=60.0, help="seconds, at most (default: 60)"
     )
     parser.add_argument(
-        "--seed", metavar="N", type=number, default=0.0, help="of the random starts (default: 0)"
+        "--seed", metavar="N", type=whole, default=0, help="of the random starts (default: 0)"
     )
 
 
 def _run(options: Namespace, output: Output) -> int:
-    seed = int(options.seed)
-    if seed != options.seed or not 0 <= seed < 2**63:
-        raise InvalidConfig(f"--seed is {options.seed:g}; expected a whole number >= 0")
     started = time.monotonic()
     from anybound.attacking import attack
 
-    result = attack(options.network, options.property, timeout=options.timeout, seed=seed)
+    result = attack(options.network, options.property, timeout=options.timeout, seed=options.seed)
     output.result(_record(result, time.monotonic() - started), lambda: _view(result))
     return 0
 

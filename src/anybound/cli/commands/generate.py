@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 from anybound.cli.command import Command, Example
 from anybound.cli.live import Display, clock, display
 from anybound.cli.output import Output, Record
-from anybound.cli.parser import Parser, number, positive_int, seconds
+from anybound.cli.parser import Parser, number, positive_int, seconds, whole
 from anybound.cli.plugin_text import plugin_text
-from anybound.cli.training import add_dataset_options, dataset_of, whole
+from anybound.cli.training import add_dataset_options, dataset_of
 from anybound.errors import InvalidConfig, InvalidInput
 
 if TYPE_CHECKING:

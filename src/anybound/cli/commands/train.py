@@ -14,13 +14,12 @@ from typing import TYPE_CHECKING
 from anybound.cli.command import Command, Example
 from anybound.cli.live import display
 from anybound.cli.output import Output
-from anybound.cli.parser import Parser, number, positive_int, seconds
+from anybound.cli.parser import Parser, number, positive_int, seconds, whole
 from anybound.cli.training import (
     TrainingProgress,
     add_dataset_options,
     dataset_of,
     fraction,
-    whole,
 )
 from anybound.errors import InvalidConfig, InvalidInput
 from anybound.training.names import EPSILONS, MODELS
