@@ -35,6 +35,7 @@ class Inputs(BoxPlan, Search):
             [range(rows.start, rows.stop) for rows in errand.rows],
             symbols=self.symbols,
             threads=torch.get_num_threads(),
+            clips=self.clips,
         )
         return BoxSearch(
             splitter,

@@ -1,7 +1,8 @@
 """Branch and bound by splitting the input box.
 
     take boxes from the stack → bound them from scratch → close clauses whose bound is positive
-    → cut the others in two through the input that makes most of the error → back to the stack
+    → clip the others to what can violate a clause
+    → cut that in two through the input that makes most of the error → back to the stack
 
 Every bound is rigorous in float64, so a positive one closes; nothing has to be evaluated again.
 """
@@ -11,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -20,7 +21,8 @@ from anybound.memory import is_out_of_memory
 from anybound.outcome import Progress
 from anybound.search.engine import Ended
 from anybound.search.input_split.folded import Index, Vector
-from anybound.search.input_split.splitter import Bounded, Boxes, Flags, InputSplitter
+from anybound.search.input_split.narrow import POSITIVE
+from anybound.search.input_split.splitter import Bounded, Boxes, InputSplitter
 from anybound.search.input_split.tree import BoxTree
 from anybound.search.pool import Pool
 
@@ -50,21 +52,10 @@ class BoxPlan:
 
     symbols: int = 128  # ambiguous neurons that are told apart in a box
     batch: int = 256  # boxes at once, at most
-    memory: int = 2 << 30  # bytes of the stack, of the tree and of proofs that are kept
+    memory: int = 2 << 30  # bytes of the stack and of the tree
     subproblems: int | None = None  # stop after so many
-    keep_proofs: bool = False
     cut: Cut = Cut.ERROR
-
-
-class Proofs(NamedTuple):
-    """P pairs of a node and a clause that is unreachable in its box, for the certificate.
-
-    Σ_r weight[p, r]·(a_r f(x) − b_r) is positive all over the box of `node[p]`; the weights are those of the problem's
-    rows in the order of the clauses, 0 outside clause `clause[p]`. What is proved of a node is proved of its leaves."""
-
-    node: Index
-    clause: Index
-    weight: Vector
+    clips: bool = True  # boxes to what can violate a clause
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +68,6 @@ class BoxResult:
     subproblems: int
     tree: BoxTree
     trace: Sequence[Progress]
-    proofs: Sequence[Proofs] = ()
 
 
 def search(
@@ -101,7 +91,7 @@ class BoxSearch:
         self.splitter, self.plan = splitter, plan
         self.inspect, self.advance = inspect, advance
         self.batch = int(np.clip(_WORK // max(1, splitter.cost), 1, plan.batch))
-        self.tree, self.trace, self.proofs = BoxTree(), list[Progress](), list[Proofs]()
+        self.tree, self.trace = BoxTree(), list[Progress]()
         self.subproblems, self.closed, self.stuck = 0, 0, 0
         self.done = 0.0  # the share of the root's volume in which all is proved
         self.upper = np.inf
@@ -129,9 +119,7 @@ class BoxSearch:
 
     def result(self, ended: Ended) -> BoxResult:
         """What is known, whenever it ended."""
-        return BoxResult(
-            ended, self.lower, self.upper, self.subproblems, self.tree, self.trace, self.proofs
-        )
+        return BoxResult(ended, self.lower, self.upper, self.subproblems, self.tree, self.trace)
 
     @property
     def lower(self) -> Vector:
@@ -143,8 +131,7 @@ class BoxSearch:
     @property
     def bytes(self) -> int:
         """Of all that grows."""
-        kept = sum(array.nbytes for proofs in self.proofs for array in proofs)
-        return self.pool.bytes + self.tree.bytes + kept
+        return self.pool.bytes + self.tree.bytes
 
     def _round(self) -> bool:
         """One batch; whether a witness was found."""
@@ -162,40 +149,50 @@ class BoxSearch:
         # a box is never worse than the one it was cut from
         bound = np.where(boxes.is_open, np.fmax(bounded.bound, taken["bound"]), np.inf)
         is_open = boxes.is_open & ~(bound > 0)
-        self._keep(boxes.is_open & ~is_open, taken["node"], bounded)
         self._put_away(np.where(is_open, np.inf, bound))
         left = is_open.any(1)
         self.closed += int((~left).sum())
-        self.done += float(taken["share"][~left].sum())
+        share = self._clipped(boxes, bounded, taken["share"])  # type: ignore[arg-type]  # as pushed
+        self.done += float(share[~left].sum())
         stays = left & (bounded.choice < 0)
         self.stuck += int(stays.sum())
         self._put_away(bound[stays])
         at = np.flatnonzero(left & ~stays)
-        self._split(boxes._replace(is_open=is_open), bounded, bound, taken, at)
+        kept = Boxes(bounded.lower, bounded.upper, is_open)
+        self._split(kept.part(at), bounded.choice[at], bound[at], share[at], taken["node"][at])  # type: ignore[arg-type]  # as pushed
         return self._is_witness(bounded)
+
+    def _clipped(self, boxes: Boxes, bounded: Bounded, share: Vector) -> Vector:
+        """Shares of the volume that is left; what was clipped away is done, its bounds positive."""
+        before, after = boxes.upper - boxes.lower, bounded.upper - bounded.lower
+        left = np.divide(after, before, out=np.ones_like(after), where=before > 0).prod(1)
+        self.done += float((share * (1 - left)).sum())
+        was_clipped = (after < before).any(1)
+        self._put_away(np.where(boxes.is_open[was_clipped], POSITIVE, np.inf))
+        kept: Vector = share * left
+        return kept
 
     def _bounded(self, boxes: Boxes) -> Bounded:
         """With the inputs to cut."""
         bounded = self.splitter.bound(boxes)
         if self.plan.cut is Cut.ERROR:
             return bounded
-        return bounded._replace(choice=_longest(boxes, self.splitter.root, bounded.choice))
+        return bounded._replace(choice=_longest(bounded, self.splitter.root))
 
     def _split(
-        self, boxes: Boxes, bounded: Bounded, bound: Vector, taken: dict[str, Any], at: Index
+        self, boxes: Boxes, chosen: Index, bound: Vector, share: Vector, node: Index
     ) -> None:
-        """Both halves of the boxes `at` onto the stack."""
-        if len(at) == 0:
+        """Both halves of all boxes onto the stack."""
+        if len(node) == 0:
             return
-        boxes, row, chosen = boxes.part(at), np.arange(len(at)), bounded.choice[at]
-        lower, upper = boxes.lower, boxes.upper
+        row, lower, upper = np.arange(len(node)), boxes.lower, boxes.upper
         cut = 0.5 * lower[row, chosen] + 0.5 * upper[row, chosen]
         twice = Boxes._make(np.repeat(column, 2, axis=0) for column in boxes)
         twice.upper[2 * row, chosen] = cut
         twice.lower[2 * row + 1, chosen] = cut
-        children = self.tree.add_children(taken["node"][at], chosen, cut)
-        share = np.repeat(0.5 * taken["share"][at], 2)
-        self.pool.push(self._columns(twice, np.repeat(bound[at], 2, axis=0), share, children))
+        children = self.tree.add_children(node, chosen, cut)
+        halves = np.repeat(0.5 * share, 2)
+        self.pool.push(self._columns(twice, np.repeat(bound, 2, axis=0), halves, children))
 
     @staticmethod
     def _columns(boxes: Boxes, bound: Vector, share: Vector, node: Index) -> dict[str, Any]:
@@ -205,13 +202,6 @@ class BoxSearch:
         """Leaves that will not be looked at again."""
         if len(bound):
             self.floor = np.minimum(self.floor, bound.min(0))
-
-    def _keep(self, closed: Flags, node: Any, bounded: Bounded) -> None:
-        if self.plan.keep_proofs and closed.any():
-            box, clause = np.nonzero(closed)
-            first, column = self.splitter.folded.clause, np.arange(bounded.weight.shape[1])
-            own = (first[clause, None] <= column) & (column < first[clause + 1, None])
-            self.proofs.append(Proofs(node[box], clause, np.where(own, bounded.weight[box], 0.0)))
 
     def _is_witness(self, bounded: Bounded) -> bool:
         """Points that look unsafe, and more so than all before."""
@@ -231,9 +221,9 @@ class BoxSearch:
             self.advance(lower, self.subproblems)
 
 
-def _longest(boxes: Boxes, root: Boxes, choice: Index) -> Index:
+def _longest(bounded: Bounded, root: Boxes) -> Index:
     """`[N]`: the longest edge that can be cut, −1 where there is nothing to choose."""
-    middle = 0.5 * boxes.lower + 0.5 * boxes.upper
-    can_be_cut = (boxes.lower < middle) & (middle < boxes.upper)
-    share = np.where(can_be_cut, boxes.upper - boxes.lower, -1.0) / (root.upper - root.lower)
-    return np.where(choice < 0, choice, share.argmax(1))
+    middle = 0.5 * bounded.lower + 0.5 * bounded.upper
+    can_be_cut = (bounded.lower < middle) & (middle < bounded.upper)
+    share = np.where(can_be_cut, bounded.upper - bounded.lower, -1.0) / (root.upper - root.lower)
+    return np.where(bounded.choice < 0, bounded.choice, share.argmax(1))

@@ -44,13 +44,16 @@ class Bounded(NamedTuple):
     `bound` `[N, C]` is rigorous: the least value of the clause's best combination of rows; +∞ where the clause was not
     open. `choice` `[N]` is the input to split, −1 if none can be. `point` `[N, D]` is where the worst clause's bound is
     attained to first order, `value` `[N]` the least margin of an open clause there, in plain float64. `weight` `[N, R]`
-    are the weights of open clauses' rows."""
+    are the weights of open clauses' rows. `lower`, `upper` `[N, D]` are what is left of the boxes: beyond, no clause is
+    violated that was open; bounds hold on what is left."""
 
     bound: Vector
     choice: Index
     point: Vector
     value: Vector
     weight: Vector
+    lower: Vector
+    upper: Vector
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,6 +63,7 @@ class InputSplitter:
     folded: Folded
     symbols: int
     threads: int = 1
+    clips: bool = False  # whether boxes are cut down to what can violate a clause
 
     @classmethod
     def of(
@@ -70,6 +74,7 @@ class InputSplitter:
         *,
         symbols: int = 128,
         threads: int = 1,
+        clips: bool = False,
     ) -> Self:
         """The problem between rigorous bounds of its hidden layers; clause c has the objective's rows `clauses[c]`.
 
@@ -79,7 +84,7 @@ class InputSplitter:
         with np.errstate(over="ignore", invalid="ignore"):  # of NaN nothing is ever proved
             first = cls(Folded.of(sparse, problem, bounds, clauses), symbols)
             tighter = bounds.intersect(first._root_bounds(problem, bounds))
-            return cls(Folded.of(sparse, problem, tighter, clauses), symbols, threads)
+            return cls(Folded.of(sparse, problem, tighter, clauses), symbols, threads, clips)
 
     @property
     def root(self) -> Boxes:
@@ -129,7 +134,7 @@ class InputSplitter:
 
     def _bound_with(self, work: Work, boxes: Boxes, out: Bounded) -> None:
         contiguous = tuple(np.ascontiguousarray(column) for column in boxes)
-        bound_boxes(self.folded.net, work, self._stride, contiguous, tuple(out))
+        bound_boxes(self.folded.net, work, self._stride, self.clips, contiguous, tuple(out))
 
     @property
     def _rows(self) -> int:
@@ -176,4 +181,6 @@ def _unknown(boxes: Boxes, rows: int) -> Bounded:
         np.zeros(boxes.lower.shape),
         np.empty(count),
         np.zeros((count, rows)),
+        np.empty(boxes.lower.shape),
+        np.empty(boxes.lower.shape),
     )

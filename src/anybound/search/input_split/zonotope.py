@@ -55,6 +55,14 @@ class Work(NamedTuple):
     best: Vector  # [R]
     sum: Vector  # [S]: Σ_r weight_r g_r
     value: Vector  # [N + PAD]: z at a point
+    score: Vector  # [D]: of the worst clause's error, what each input is to blame for
+    cut_lower: Vector  # [D]: what of the box can violate a clause (see `clip`)
+    cut_upper: Vector  # [D]
+    hull_lower: Vector  # [D]: the least box around what can violate some clause
+    hull_upper: Vector  # [D]
+    close: Vector  # [D]: how close rows of a hidden layer are to cutting it
+    top: Vector  # [N]: at most ẑ, if a clause is to be violated
+    bottom: Vector  # [N]: at least
 
 
 def make_work(net: Net, symbols: int) -> Work:
@@ -84,6 +92,14 @@ def make_work(net: Net, symbols: int) -> Work:
         best=np.zeros(rows),
         sum=np.zeros(stride),
         value=np.zeros(neurons + 64),
+        score=np.zeros(inputs),
+        cut_lower=np.zeros(inputs),
+        cut_upper=np.zeros(inputs),
+        hull_lower=np.zeros(inputs),
+        hull_upper=np.zeros(inputs),
+        close=np.zeros(inputs),
+        top=np.zeros(neurons),
+        bottom=np.zeros(neurons),
     )
 
 
@@ -93,7 +109,7 @@ def propagate(net: Any, work: Any, lower: Any, upper: Any, nodes: Any, stride: A
 
     `net` and `work` are addresses; `lower` and `upper` are arrays of the box."""
     used = net.first[1] + 1
-    end = _inputs(net, work, lower, upper)
+    end = inputs_row(net, work, lower, upper)
     for k in range(1, nodes):
         width = _affine(net, work, k)
         fresh = _bound(net, work, k, width)
@@ -106,7 +122,7 @@ def propagate(net: Any, work: Any, lower: Any, upper: Any, nodes: Any, stride: A
 
 
 @inner
-def _inputs(net: Any, work: Any, lower: Any, upper: Any) -> Any:
+def inputs_row(net: Any, work: Any, lower: Any, upper: Any) -> Any:
     """Node 0: c ± r e_i for every input."""
     count = net.first[1]
     width = -(-(1 + count) // L) * L

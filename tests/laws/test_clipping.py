@@ -1,0 +1,147 @@
+"""Laws of clipping: what is cut off a box violates no clause, and formulas are decided by it.
+
+Oracles: exact values in fractions (`input_questions`), and all assignments of a formula.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from input_questions import CALM, WILD, Question, bend, random_boxes, random_question, run, scale
+from random_networks import Draw
+
+from anybound.model.activations import ReLU
+from anybound.model.affine import Dense
+from anybound.model.network import Edge, Network, Node
+from anybound.search.engine import Ended
+from anybound.search.input_split.engine import BoxPlan
+
+seeds = st.integers(0, 2**32 - 1)
+
+
+def cases(count: int) -> settings:
+    return settings(max_examples=count, deadline=None, derandomize=True, database=None)
+
+
+def sparse_question(seed: int, spread: float = CALM, inputs: int = 12) -> Question:
+    """One hidden layer that reads few inputs each, so that its rows clip; rows close to their minimum."""
+    draw = Draw(seed)
+    hidden, outputs = draw.int(2, 12), draw.int(1, 3)
+    reads = draw.rng.random((hidden, inputs)) < 0.2
+    size = scale(draw, hidden, spread)
+    first = draw.normal(hidden, inputs).numpy() * reads * size[:, None]
+    bias = torch.tensor(draw.normal(hidden).numpy() * size)
+    last = Dense.of(draw.normal(outputs, hidden), draw.normal(outputs))
+    nodes = (
+        Node((inputs,)),
+        Node((hidden,), (Edge(0, Dense.of(torch.tensor(first), bias)),), bend(draw, hidden)),
+        Node((outputs,), (Edge(1, last),)),
+    )
+    center, radius = draw.normal(inputs).numpy(), np.abs(draw.normal(inputs).numpy())
+    network = Network(nodes)
+    points = torch.tensor(center + radius * draw.rng.uniform(-1, 1, (200, inputs)))
+    rows = np.eye(outputs) * np.where(draw.rng.random(outputs) < 0.5, -1.0, 1.0)
+    values = network.forward(points[None])[0].double().numpy() @ rows.T
+    offset = -values.min(0)
+    clauses = (tuple(range(outputs)),)
+    return Question(network, center - radius, center + radius, rows, offset, clauses)
+
+
+def check_clipping(question: Question, seed: int) -> int:
+    """Whatever was clipped away violates no clause; returns how many points were looked at."""
+    draw, splitter = Draw(seed), question.splitter(clips=True)
+    boxes = random_boxes(splitter, draw, 8)
+    left = splitter.bound(boxes)
+    seen = 0
+    for b in range(len(boxes.lower)):
+        low, high = boxes.lower[b], boxes.upper[b]
+        assert (left.lower[b] >= low).all()
+        assert (left.upper[b] <= high).all()
+        lost = (low < left.lower[b]) | (left.upper[b] < high)
+        # beside each end that moved: just beyond it, and anywhere beyond it
+        for i in np.flatnonzero(lost):
+            for near in (True, False):
+                x = low + draw.rng.random(len(low)) * (high - low)
+                below = low[i] < left.lower[b, i]
+                end = left.lower[b, i] if below else left.upper[b, i]
+                other = low[i] if below else high[i]
+                x[i] = np.nextafter(end, other) if near else end + draw.rng.random() * (other - end)
+                corner = np.where(left.point[b] > (low + high) / 2, high, low)
+                for point in (x, np.where(np.arange(len(x)) == i, x, corner)):
+                    whole = splitter.whole(point[None])[0]
+                    for c in range(len(question.clauses)):
+                        assert question.minimum(c, whole, whole) > 0, (b, i, point[i])
+                    seen += 1
+        if not (left.bound[b] > 0).all():
+            continue
+        x = splitter.whole(low + draw.rng.random((4, len(low))) * (high - low))
+        for c in range(len(question.clauses)):
+            assert min(question.minimum(c, p, p) for p in x) > 0
+    return seen
+
+
+@cases(40)
+@given(seeds)
+def test_what_is_clipped_away_is_safe(seed: int) -> None:
+    check_clipping(random_question(seed), seed + 1)
+
+
+@cases(40)
+@given(seeds)
+def test_what_is_clipped_away_is_safe_at_any_scale(seed: int) -> None:
+    check_clipping(random_question(seed, WILD), seed + 1)
+
+
+@cases(60)
+@given(seeds)
+def test_what_rows_of_a_sparse_layer_clip_away_is_safe(seed: int) -> None:
+    check_clipping(sparse_question(seed, float(seed % 3)), seed + 1)
+
+
+def test_much_is_clipped_away() -> None:
+    """So that the laws above look at something."""
+    assert sum(check_clipping(sparse_question(seed), seed) for seed in range(40)) > 250
+
+
+def formula(seed: int, variables: int = 14) -> tuple[Question, bool]:
+    """A random formula as a network, Σ max(0, 1 − true literals) <= 0 and Σ x − max(0, 2x − 1) <= 0 over [0, 1]ⁿ,
+    and whether some assignment satisfies it, by trying all."""
+    rng = np.random.default_rng(seed)
+    count = int(rng.uniform(2, 6) * variables)
+    signs = np.zeros((count, variables))
+    for row in signs:
+        chosen = rng.choice(variables, rng.integers(2, 5), replace=False)
+        row[chosen] = rng.choice([-1.0, 1.0], len(chosen))
+    every = (np.arange(2**variables)[:, None] >> np.arange(variables)) & 1
+    true = every @ np.maximum(signs, 0).T + (1 - every) @ np.maximum(-signs, 0).T
+    eye = np.eye(variables)
+    weight = np.concatenate([-signs, eye, 2 * eye])
+    bias = np.concatenate([1 - (signs < 0).sum(1), np.zeros(variables), -np.ones(variables)])
+    last = np.zeros((2, len(weight)))
+    last[0, :count] = 1
+    last[1, count:] = np.repeat([1.0, -1.0], variables)
+    nodes = (
+        Node((variables,)),
+        Node(
+            (len(weight),),
+            (Edge(0, Dense.of(torch.tensor(weight), torch.tensor(bias))),),
+            ReLU(),
+        ),
+        Node((2,), (Edge(1, Dense.of(torch.tensor(last))),)),
+    )
+    ends = np.zeros(variables), np.ones(variables)
+    question = Question(Network(nodes), *ends, np.eye(2), np.zeros(2), ((0, 1),))
+    return question, bool((true > 0).all(1).any())
+
+
+def test_formulas_are_decided_by_narrowing() -> None:
+    """Satisfiable or not, within as many boxes as propagating units leaves."""
+    kinds = [0, 0]
+    for seed in range(40):
+        question, satisfiable = formula(seed)
+        result = run(question, BoxPlan(subproblems=400), clips=True)
+        assert result.ended is (Ended.WITNESS if satisfiable else Ended.PROVED), seed
+        kinds[satisfiable] += 1
+    assert min(kinds) >= 8
