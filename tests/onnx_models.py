@@ -58,12 +58,13 @@ def assert_same(
 ) -> Network:
     """The network that is read computes what onnxruntime does, in ONNX's own shapes."""
     network = from_proto(proto).network
-    assert network.input_shape == tuple(shape)
+    assert network.input_shape == (tuple(shape) or (1,))  # one number is a vector of one
     rng = np.random.default_rng(seed)
     for _ in range(points):
-        x = rng.normal(scale=scale, size=tuple(shape)).astype(np.float32)
-        theirs = runtime(proto, x)
-        ours = network.forward(torch.from_numpy(x).double()).numpy()
+        x = np.asarray(rng.normal(scale=scale, size=tuple(shape)), dtype=np.float32)
+        theirs = np.atleast_1d(runtime(proto, x))
+        point = torch.from_numpy(x).double().reshape(network.input_shape)
+        ours = network.forward(point).numpy()
         assert ours.shape == theirs.shape == network.output_shape
         np.testing.assert_allclose(ours, theirs, rtol=2e-5, atol=2e-5)
     return network

@@ -119,6 +119,24 @@ def test_verdicts_against_exact_minima(tmp_path: Path) -> None:
     assert (-0.3, Verdict.HOLDS) in seen
 
 
+def test_a_network_that_yields_one_number_without_axes(tmp_path: Path) -> None:
+    """relu(x_0) + relu(−x_1) is in [0, 2] on [−1, 1]², a scalar as `squeeze` leaves it."""
+    weights = {"a": np.float32([[1, 0], [0, -1]]), "b": np.float32([1, 1])}
+    nodes = [
+        helper.make_node("MatMul", ["x", "a"], ["p"]),
+        helper.make_node("Relu", ["p"], ["q"]),
+        helper.make_node("MatMul", ["q", "b"], ["y"]),
+    ]
+    net = saved(model(nodes, [2], weights), tmp_path)
+    ball = anybound.ball([0.0, 0.0], 1.0)
+    found = anybound.bounds(anybound.load(net), ball)
+    assert abs(float(found.lower)) < 1e-9
+    assert abs(float(found.upper) - 2) < 1e-9
+    for threshold, verdict in [(1.25, Verdict.VIOLATED), (2.25, Verdict.HOLDS)]:
+        prop = unsafe(ball, linear([[-1.0]], [-threshold]))  # f(x) >= threshold
+        assert verify(net, prop, timeout=20).verdict is verdict
+
+
 def test_a_set_that_is_only_touched_is_not_proved(tmp_path: Path) -> None:
     """|x| on [-1, 1] reaches 0 exactly: with `<=` there is a witness, with `<` there is none."""
     net = saved(HINGE, tmp_path)

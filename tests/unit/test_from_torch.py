@@ -16,6 +16,17 @@ from anybound.io.torch_module import from_torch
 IMAGE = (1, 3, 8, 8)
 
 
+class Score(nn.Module):
+    """One number without axes, as `squeeze` leaves it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body = nn.Sequential(nn.Linear(8, 6), nn.ReLU(), nn.Linear(6, 1))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.body(x).squeeze().sigmoid()
+
+
 class Residual(nn.Module):
     """A block whose input joins its output, with batch normalisation before the activation."""
 
@@ -84,6 +95,7 @@ MODULES = [
     (Residual(), IMAGE),
     (Functional(), IMAGE),
     (Branches(), (1, 8)),
+    (Score(), (1, 8)),
 ]
 
 
@@ -108,7 +120,7 @@ def test_same_function(module: nn.Module, shape: tuple[int, ...], dtype: torch.d
     assert network.input_shape == shape
     for _ in range(3):
         x = 3 * torch.randn(shape, dtype=dtype)
-        ours, theirs = network.forward(x.double()), module(x).detach()
+        ours, theirs = network.forward(x.double()), torch.atleast_1d(module(x).detach())
         # In float64 what differs is that ONNX's attributes (slopes) are float32.
         tolerance = 1e-4 if dtype == torch.float32 else 1e-7
         np.testing.assert_allclose(ours, theirs, rtol=tolerance, atol=tolerance)

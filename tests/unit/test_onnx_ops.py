@@ -125,6 +125,8 @@ NONLINEAR = [
     one("Clip", (1, 6), np.float32(-0.5)),
     one("Clip", (1, 6), None, np.float32(0.5)),
     one("Clip", (1, 6), np.float32(0.0), np.float32(np.inf)),
+    one("Clip", (1, 6), np.float32(np.inf), np.float32(0.5)),
+    one("Clip", (1, 6), np.float32(0.75), np.float32(0.5)),
     one("Max", (1, 6), w(6), opsets=(8, 13)),
     one("Max", (1, 6), w(6), w(1, 1)),
     one("Max", (1, 6), np.float32([0.0]), first=False),
@@ -387,7 +389,10 @@ REDUCTIONS = [
 RESIZES = [
     one("Upsample", IMAGE, scales=[1.0, 1.0, 2.0, 3.0], mode="nearest", opsets=(7,)),
     one("Upsample", IMAGE, np.float32([1, 1, 2, 1]), mode="nearest", opsets=(9,)),
+    one("Upsample", IMAGE, np.float32([1, 1, 1, 1.1]), mode="nearest", opsets=(9,)),
     one("Resize", IMAGE, np.float32([1, 1, 2, 0.5]), mode="nearest", opsets=(10,)),
+    one("Resize", IMAGE, np.float32([1, 1, 2.5, 0.6]), mode="nearest", opsets=(10,)),
+    one("Resize", IMAGE, w(0), np.float32([1, 1, 1.1, 1.1]), mode="nearest", opsets=(11, 19)),
     one(
         "Resize",
         IMAGE,
@@ -559,6 +564,44 @@ SHAPES = [
     Case("an output that is x", [node("Identity", ["x"], ["y"])], (2, 2)),
 ]
 
+SCALARS = [
+    one("MatMul", (6,), w(6)),
+    one("Relu", ()),
+    one("Tanh", ()),
+    one("Clip", (), np.float32(-0.5), np.float32(0.5)),
+    one("Max", (), w()),
+    one("Sub", (), w(2, 3), first=False),
+    one("Expand", (), i(2, 3)),
+    one("Unsqueeze", (), i(0, 1)),
+    one("Flatten", (), axis=0),
+    one("Reshape", (), i(-1)),
+    one("Gather", (3,), np.int64(-2), axis=0),
+    one("Squeeze", (1, 1)),
+    Case(
+        "one number in the middle",
+        [
+            node("MatMul", ["x", "a"], ["p"]),
+            node("Relu", ["p"], ["q"]),
+            node("Mul", ["q", "b"], ["r"]),
+            node("Sigmoid", ["r"], ["s"]),
+            node("MatMul", ["s", "a"], ["y"]),
+        ],
+        (4,),
+        {"a": w(4), "b": w(4)},
+    ),
+    Case(
+        "one number split, joined and padded",
+        [
+            node("Unsqueeze", ["x", "zero"], ["p"]),
+            node("Abs", ["x"], ["a"]),
+            node("Unsqueeze", ["a", "zero"], ["q"]),
+            node("Concat", ["p", "q"], ["y"], axis=0),
+        ],
+        (),
+        {"zero": i(0)},
+    ),
+]
+
 CASES = [
     (case, opset)
     for group in (
@@ -571,6 +614,7 @@ CASES = [
         REDUCTIONS,
         RESIZES,
         SHAPES,
+        SCALARS,
     )
     for case in group
     for opset in case.opsets
@@ -697,6 +741,25 @@ REFUSED = [
         ], (1, 3), {"w": np.float32([1, 2])}),
         UnsupportedModel,
         "only mode 'nearest'",
+    ),
+    (
+        Case("pads that are ambiguous", [node(
+            "MaxPool", ["x"], ["y"], kernel_shape=[2], dilations=[2], auto_pad="SAME_UPPER"
+        )], (1, 1, 6)),
+        UnsupportedModel,
+        "auto_pad SAME_UPPER with dilations, which onnxruntime pads otherwise than ONNX says",
+    ),
+    (
+        Case("an infinite lower end", [node("Clip", ["x", "w"], ["y"])], (3,), {"w": w() + np.inf}),
+        InvalidModel,
+        "clips everything to inf",
+    ),
+    (
+        Case("an infinite upper end", [
+            node("Clip", ["x", "", "w"], ["y"])
+        ], (3,), {"w": w() - np.inf}),
+        InvalidModel,
+        "clips everything to -inf",
     ),
     (
         Case("positions of maxima", [

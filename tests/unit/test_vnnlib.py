@@ -323,7 +323,7 @@ def random_file(rng: random.Random) -> str:
             "(assert (<= X_0 1))(",
         ]
         lines.insert(rng.randint(0, len(lines)), rng.choice(wrong))
-    return rng.choice(["\n", " ", "\r\n", "\n;comment ( \n"]).join(lines)
+    return rng.choice(["\n", " ", "\r\n", "\r", "\n;comment ( \n", "\r;comment\r"]).join(lines)
 
 
 def outcome(text: str, *, shortcut: bool) -> list[object]:

@@ -23,6 +23,7 @@ from anybound.model.affine.scale import Scale
 from anybound.model.affine.structural import Gather, Identity
 from anybound.model.network import Edge, Network, Node
 
+_SCALAR = (1,)  # the shape of a node for one number without axes: every node is a vector at least
 _MAX_TERMS = 16  # of a value; beyond it, a node of its own keeps the graph small
 _SHAPE_ONLY = ("Shape", "Size")  # operators that do not look at the numbers
 
@@ -33,14 +34,15 @@ class GraphReader:
     def __init__(self, file: OnnxFile) -> None:
         self.file = file
         shape = file.input_shape
-        self.nodes: list[Node] = [Node(shape, name=file.input.name)]
+        first = shape or _SCALAR
+        self.nodes: list[Node] = [Node(first, name=file.input.name)]
         self.values: dict[str, Value] = {}
         self.readers = Counter(
             name for node in file.nodes if node.op_type not in _SHAPE_ONLY for name in node.input
         )
         self.readers[file.output.name] += 1
         self.values.update(file.weights())
-        self.values[file.input.name] = Affine((Term(0, Identity.of(shape)),), shape)
+        self.values[file.input.name] = Affine((Term(0, Identity.of(first)),), shape)
 
     def network(self) -> Network:
         for node in self.file.nodes:
@@ -53,7 +55,7 @@ class GraphReader:
     # what handlers may do
 
     def activate(self, value: Affine, activation: Activation, name: str) -> Affine:
-        shape = value.layout
+        shape = value.layout or _SCALAR
         self.nodes.append(self._node(value, shape, activation, name))
         return Affine((Term(len(self.nodes) - 1, Identity.of(shape)),), value.shape)
 
@@ -115,7 +117,7 @@ class GraphReader:
     def _output(self, value: Value, name: str) -> Node:
         if isinstance(value, Constant):
             value = _constant_output(value, self.nodes[0].shape)
-        return self._node(value, value.shape, None, name)
+        return self._node(value, value.shape or _SCALAR, None, name)
 
     def _node(self, value: Affine, shape: Shape, activation: Activation | None, name: str) -> Node:
         edges = tuple(Edge(term.source, regrouped(term.map, shape)) for term in value.terms)

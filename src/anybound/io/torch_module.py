@@ -103,7 +103,8 @@ def _compare(module: nn.Module, network: Network, example: Tensor) -> None:
         )
         x = example + point * noise
         theirs = module(x).detach().cpu().double()
-        ours = network.forward(x.cpu().double())
+        theirs = theirs.reshape(theirs.shape or (1,))  # one number is a vector in the network
+        ours = network.forward(x.cpu().double().reshape(network.input_shape))
         if theirs.shape != ours.shape:
             raise UnsupportedModel(
                 f"the module's output has shape {tuple(theirs.shape)}, the network that was read "

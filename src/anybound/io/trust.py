@@ -105,10 +105,12 @@ def _session(content: bytes, directory: Path | None) -> InferenceSession:
 
 def _difference(session: InferenceSession, network: Network, x: NDArray[np.floating]) -> float:
     try:
-        (output,) = session.run(None, {session.get_inputs()[0].name: x})
+        # A number without axes is a vector of one in the network.
+        given = x if session.get_inputs()[0].shape else x.reshape(())
+        (output,) = session.run(None, {session.get_inputs()[0].name: given})
     except Exception as error:  # noqa: BLE001  as above
         raise _not_comparable(error) from None
-    theirs = torch.from_numpy(np.asarray(output, dtype=np.float64))
+    theirs = torch.from_numpy(np.atleast_1d(np.asarray(output, dtype=np.float64)))
     point = torch.from_numpy(x.astype(np.float64))
     ours = network.forward(point)
     if theirs.shape != ours.shape:

@@ -90,6 +90,8 @@ def hard_sigmoid(op: Op) -> Value:
 
 def clipped(op: Op, value: Value, low: float, high: float) -> Value:
     low = min(low, high)  # where the ends are crossed, ONNX lets the upper one win
+    if low == inf or high == -inf:
+        raise op.invalid(f"clips everything to {high}")
     match isfinite(low), isfinite(high):
         case True, True:
             return activated(op, value, Clip(low, high))

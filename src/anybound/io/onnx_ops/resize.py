@@ -30,6 +30,7 @@ _ROUNDINGS: Mapping[str, Callable[[Floats], Floats]] = MappingProxyType(
         "ceil": np.ceil,
     }
 )
+_OLD = "of opset 10"  # which had no nearest_mode: up where the tensor shrinks, else down
 
 
 def upsample(op: Op) -> Value:
@@ -46,7 +47,7 @@ def resize(op: Op) -> Value:
         raise op.unsupported("interpolates; only mode 'nearest' is read")
     if op.opset < 11:
         scales = _scales(op, 1)
-        return _resized(op, value, _sizes(op, value.shape, scales), scales, "asymmetric", "floor")
+        return _resized(op, value, _sizes(op, value.shape, scales), scales, "asymmetric", _OLD)
     if op.text("keep_aspect_ratio_policy", "stretch") != "stretch":
         raise op.unsupported("keeps the aspect ratio; re-export with explicit sizes")
     transform = op.text("coordinate_transformation_mode", "half_pixel")
@@ -96,6 +97,8 @@ def _resized(
     op: Op, value: Value, sizes: Shape, scales: tuple[float, ...], transform: str, rounding: str
 ) -> Value:
     op.room(sizes)
+    if sizes == value.shape:  # onnxruntime copies it then, whatever the scales
+        return value
     for axis, (old, new, scale) in enumerate(zip(value.shape, sizes, scales, strict=True)):
         if new != old or scale != 1.0:
             taps = _nearest(op, old, new, scale, transform, rounding)
@@ -123,6 +126,8 @@ def _nearest(
                 f"coordinate_transformation_mode '{transform}'; "
                 "export with half_pixel or asymmetric"
             )
+    if rounding == _OLD:
+        rounding = "ceil" if scale < 1.0 else "floor"
     if rounding not in _ROUNDINGS:
         raise op.invalid(f"nearest_mode '{rounding}' is not one of ONNX's")
     return np.clip(_ROUNDINGS[rounding](x), 0, max(old - 1, 0)).astype(np.int64)

@@ -44,6 +44,11 @@ def windows(op: Op, sizes: Shape, kernel: Shape, *, ceil_mode: bool = False) -> 
     strides, dilations = op.counts("strides", rank), op.counts("dilations", rank)
     reach = tuple(d * (k - 1) + 1 for d, k in zip(dilations, kernel, strict=True))
     mode = op.text("auto_pad", "NOTSET")
+    if mode.startswith("SAME") and max(dilations) > 1:
+        raise op.unsupported(
+            f"auto_pad {mode} with dilations, which onnxruntime pads otherwise than ONNX says; "
+            "export with explicit pads"
+        )
     pads = _automatic(op, mode, sizes, reach, strides)
     slack = [n + sum(pad) - r for n, pad, r in zip(sizes, pads, reach, strict=True)]
     if min(slack) < 0:

@@ -27,7 +27,7 @@ _PLAIN = re.compile(
         \( \s* assert \s* (\( \s* [<>]) = \s+ X_(0|[1-9]\d{0,8}) \s+
             ( [-+]? \d{1,40} (?:\.\d{0,40})? (?:[eE][-+]?\d{1,3})? ) \s* \) \s* \)
       | \( \s* declare-const \s+ ([XY])_(0|[1-9]\d{0,8}) \s+ Real \s* \)
-      | ;[^\n]*
+      | ;[^\n\r]*
       | (\S)  # anything else
       | \Z
     )

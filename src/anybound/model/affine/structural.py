@@ -138,11 +138,11 @@ class Gather(Weightless):
         return replace(super().to(dtype, device), index=self.index.to(device))
 
     def _linear(self, z: Tensor) -> Tensor:
-        return z.flatten(1).index_select(1, self.index).reshape(-1, *self.out_shape)
+        return z.reshape(len(z), -1).index_select(1, self.index).reshape(-1, *self.out_shape)
 
     def _transpose(self, rho: Tensor) -> Tensor:
         out = rho.new_zeros(len(rho), self.in_size)
-        return out.index_add_(1, self.index, rho.flatten(1)).reshape(-1, *self.in_shape)
+        return out.index_add_(1, self.index, rho.reshape(len(rho), -1)).reshape(-1, *self.in_shape)
 
     def sparse(self) -> csr_matrix:
         return selection(self.index.cpu().numpy(), self.in_size)
