@@ -107,25 +107,23 @@ def search(
     advance: Advance | None = None,
 ) -> SearchResult:
     """Prove that each of the objective's `rows` is positive, or say how far it came."""
-    run = _Search(bounder, rows, plan, budget, inspect, keep_leaves, advance)
-    ended = run.loop()
-    return run.result(ended)
+    running = Running(bounder, rows, plan, inspect, keep_leaves, advance)
+    return running.result(running.run(budget))
 
 
-class _Search:
-    """The state of one search."""
+class Running:
+    """A search that can be left and gone on with."""
 
     def __init__(
         self,
         bounder: Bounder,
         rows: Index,
         plan: SearchPlan,
-        budget: Budget,
-        inspect: Inspect | None,
-        keep_leaves: bool,
-        advance: Advance | None,
+        inspect: Inspect | None = None,
+        keep_leaves: bool = False,
+        advance: Advance | None = None,
     ) -> None:
-        self.bounder, self.rows, self.plan, self.budget = bounder, rows, plan, budget
+        self.bounder, self.rows, self.plan, self.budget = bounder, rows, plan, Budget()
         self.inspect, self.advance = inspect, advance
         self.rule_state: Any = plan.rule.init(bounder.neurons)
         self.generator = np.random.default_rng(plan.seed)
@@ -142,31 +140,39 @@ class _Search:
         self.begun = self.told = time.monotonic()
         self.proving = 0.0  # seconds spent on rigorous bounds of open leaves
 
-    def loop(self) -> Ended:
-        root = self.bounder.roots(self.rows, self.tree.add_roots(len(self.rows)))
-        proved = self._certified(root.batch)
-        if self._is_witness(root.input):
-            self._put_away(root.batch, proved)
-            return Ended.WITNESS
-        self._push(self._settle(root, proved))
-        if self.found:
-            return Ended.WITNESS
-        while self.pool is not None and len(self.pool):
+    def run(self, budget: Budget, subproblems: int | None = None) -> Ended:
+        """Go on until all is closed or a limit is reached, such as so many sub-problems in all."""
+        self.budget = budget
+        limit = self.plan.subproblems if subproblems is None else subproblems
+        if self.pool is None:
+            self._begin()
+        while not self.found and self.pool is not None and len(self.pool):
             if self.budget.is_spent():
                 return Ended.BUDGET
             if self.pool.bytes + self.tree.bytes > self.plan.memory:
                 return Ended.MEMORY
-            if self.plan.subproblems is not None and self.subproblems >= self.plan.subproblems:
+            if limit is not None and self.subproblems >= limit:
                 return Ended.COUNT
-            if self._round():
-                return Ended.WITNESS
+            self._round()
+        if self.found:
+            return Ended.WITNESS
         if not self.stuck:
             return Ended.PROVED
         return Ended.BUDGET if self.budget.is_spent() else Ended.STUCK
 
-    def _round(self) -> bool:
-        """One batch; whether a witness was found. Where memory runs out, nothing has happened but that
-        batches are half as large from now on."""
+    def _begin(self) -> None:
+        """The roots."""
+        root = self.bounder.roots(self.rows, self.tree.add_roots(len(self.rows)))
+        proved = self._certified(root.batch)
+        self.found = self._is_witness(root.input)
+        if self.found:
+            self._put_away(root.batch, proved)
+        else:
+            self._push(self._settle(root, proved))
+
+    def _round(self) -> None:
+        """One batch. Where memory runs out, nothing has happened but that batches are half as large
+        from now on."""
         self.rounds += 1
         parents, before = self._pop(), self._done()
         try:
@@ -178,7 +184,6 @@ class _Search:
             self._push(parents)
             self.batch = len(parents.neuron) // 2
         self._report()
-        return self.found
 
     def _done(self) -> _Done:
         """What a round adds to."""
@@ -298,7 +303,9 @@ class _Search:
             self.advance(self._lower(), self.subproblems)
 
     def result(self, ended: Ended) -> SearchResult:
-        if ended not in (Ended.PROVED, Ended.WITNESS):
+        if ended is Ended.COUNT:  # which may be gone on with
+            self._prove(_PROVING_SHARE * (time.monotonic() - self.begun) - self.proving)
+        elif ended not in (Ended.PROVED, Ended.WITNESS):
             self._prove(min(max(_LAST_PROVING, self.budget.left()), _LONGEST_PROVING))
         return SearchResult(
             ended,

@@ -60,7 +60,7 @@ class Hunt:
 
     def _try(self, minimisers: NDArray[np.floating]) -> Witness | None:
         (safety,) = self.finder.safety_problems
-        points = np.unique(minimisers[:_MOST].astype(np.float32), axis=0)
+        points = minimisers[:_MOST].astype(np.float32)
         x = torch.from_numpy(points).reshape(1, -1, *safety.problem.network.input_shape)
         everywhere = x.expand(len(safety.clauses), -1, *x.shape[2:])
         margin, witness = self.chase.try_points(0, everywhere)

@@ -23,11 +23,10 @@ from anybound.budget import Budget
 from anybound.model.domains.box import Box
 from anybound.outcome import Progress
 from anybound.search.branchings.filtered import Filtered
-from anybound.search.engine import Ended, Inspect, SearchPlan, SearchResult, search
+from anybound.search.engine import Ended, Inspect, Running, SearchPlan
 from anybound.search.neuron_trees import NeuronTrees
 from anybound.search.relu_bounder import ReluBounder
 from anybound.search.rule import BranchingRule, Index, Vector
-from anybound.search.tree import Tree
 from anybound.spec.problem import Problem
 
 Advance = Callable[[Index, Vector, int], None]
@@ -106,6 +105,7 @@ class _Clauses:
         self.lower = np.full(len(clauses), -np.inf)
         self.subproblems = 0
         self.trace: list[Progress] = []
+        self.courses = dict[int, _Course]()  # of single clauses
 
     def loop(self) -> Ended:
         ended = self._together()
@@ -120,6 +120,7 @@ class _Clauses:
             )
             if gain < trees.least_gain:
                 break
+            self.courses.clear()
             ended = self._together()
             trees = replace(trees, subproblems=_GROWTH * trees.subproblems)
         return ended if self._is_over(ended) else self._each()
@@ -129,7 +130,7 @@ class _Clauses:
 
     def _together(self) -> Ended:
         """All open clauses, for a few sub-problems."""
-        return self._search(self.bounds, self._open(), self.budget, self.plan.together).ended
+        return _Course(self, self.bounds, self._open()).run(self.budget, self.plan.together)
 
     def _each_that_closes(self) -> Ended:
         """The open clauses one by one, the easiest first, until one takes long.
@@ -137,13 +138,13 @@ class _Clauses:
         Where hardly any sub-problem closes, that is known soon."""
         patience = min(_PATIENCE, _PATIENCE_SHARE * self.budget.left())
         for clause in self._easiest_first():
-            bounds = self._tightened(clause)
-            result = self._alone(clause, bounds, self.budget, _PROBE)
-            ended = result.ended
-            if ended is Ended.COUNT and result.closed > _CLOSING * result.subproblems:
-                ended = self._alone(clause, bounds, self.budget.within(patience)).ended
+            alone = self._alone(clause)
+            ended = alone.run(self.budget, _PROBE)
+            if ended is Ended.COUNT and alone.closes:
+                ended = alone.run(self.budget.within(patience))
             if ended is not Ended.PROVED:
                 return ended
+            del self.courses[clause]
         return Ended.PROVED
 
     def _each(self) -> Ended:
@@ -153,8 +154,8 @@ class _Clauses:
         for position, clause in enumerate(left):
             if self.budget.is_spent():
                 return Ended.BUDGET
-            share = self.budget.share(1 / (len(left) - position))
-            one = self._alone(clause, self._tightened(clause), share).ended
+            one = self._alone(clause).run(self.budget.share(1 / (len(left) - position)))
+            del self.courses[clause]
             if one is Ended.WITNESS:
                 return one
             ended = ended if one is Ended.PROVED else one
@@ -164,56 +165,19 @@ class _Clauses:
         left = self._open()
         return [int(clause) for clause in left[np.argsort(-self.lower[left])]]
 
-    def _tightened(self, clause: int) -> Bounds:
-        """Bounds on the inputs that violate one clause."""
-        if self.plan.tightening is None:
-            return self.bounds
-        rows, objective = self.clauses[clause], self.problem.objective
-        return self.plan.tightening.bounds(self.sparse, self.bounds, self.box, objective, rows)
+    def _alone(self, clause: int) -> _Course:
+        """The search of one clause on bounds of its own, as far as it is."""
+        if clause not in self.courses:
+            only, tightening = np.array([clause]), self.plan.tightening
+            if tightening is None:
+                self.courses[clause] = _Course(self, self.bounds, only)
+            else:
+                rows, objective = self.clauses[clause], self.problem.objective
+                bounds = tightening.bounds(self.sparse, self.bounds, self.box, objective, rows)
+                self.courses[clause] = _Course(self, bounds, only, _on_violating)
+        return self.courses[clause]
 
-    def _alone(
-        self, clause: int, bounds: Bounds, budget: Budget, limit: int | None = None
-    ) -> SearchResult:
-        """One clause on bounds of its own."""
-        only = np.array([clause])
-        if self.plan.tightening is None:
-            return self._search(bounds, only, budget, limit)
-        if bool(bounds.is_empty().any()):  # no input can violate it
-            self._learn(only, _on_violating(np.array([np.inf])), self.subproblems)
-            return SearchResult(Ended.PROVED, np.array([np.inf]), 0, Tree(), ())
-        return self._search(bounds, only, budget, limit, _on_violating)
-
-    def _search(
-        self,
-        bounds: Bounds,
-        clauses: Index,
-        budget: Budget,
-        limit: int | None,
-        meaning: Callable[[Vector], Vector] = lambda lower: lower,
-    ) -> SearchResult:
-        """The clauses between these bounds; `meaning` of what is proved there is what is learnt."""
-        network = CompactNetwork.of(self.sparse, bounds, self.box)
-        objective = CompactObjective.of(self.problem.objective, network, self.clauses)
-        bounder = ReluBounder(network, objective, threads=self.plan.threads)
-        plan = SearchPlan(
-            self.plan.rule,
-            self.plan.batch,
-            self.plan.margin,
-            memory=self.plan.memory,
-            seed=self.plan.seed,
-            subproblems=limit,
-        )
-        before = self.subproblems
-
-        def learn(lower: Vector, subproblems: int) -> None:
-            self._learn(clauses, meaning(lower), before + subproblems)
-
-        result = search(bounder, clauses, plan, budget, self.inspect, advance=learn)
-        self.trace += result.trace
-        learn(result.lower, result.subproblems)
-        return result
-
-    def _learn(self, clauses: Index, lower: Vector, subproblems: int) -> None:
+    def learn(self, clauses: Index, lower: Vector, subproblems: int) -> None:
         self.lower[clauses] = np.fmax(self.lower[clauses], lower)
         self.subproblems = subproblems
         if self.advance is not None:
@@ -224,6 +188,57 @@ class _Clauses:
 
     def report(self, ended: Ended) -> ReluReport:
         return ReluReport(ended, self.lower, self.subproblems, self.trace)
+
+
+class _Course:
+    """A search of some clauses between some bounds, that can be left and gone on with; `meaning` of what is proved
+    there is what is learnt."""
+
+    def __init__(
+        self,
+        run: _Clauses,
+        bounds: Bounds,
+        clauses: Index,
+        meaning: Callable[[Vector], Vector] = lambda lower: lower,
+    ) -> None:
+        self.whole, self.clauses, self.meaning = run, clauses, meaning
+        self.before = 0  # sub-problems of other searches
+        self.running = None if bool(bounds.is_empty().any()) else self._running(bounds)
+
+    def run(self, budget: Budget, subproblems: int | None = None) -> Ended:
+        """Go on until all is closed or a limit is reached, such as so many sub-problems in all."""
+        whole, running = self.whole, self.running
+        if running is None:  # no input can violate it
+            whole.learn(self.clauses, self.meaning(np.array([np.inf])), whole.subproblems)
+            return Ended.PROVED
+        self.before, points = whole.subproblems - running.subproblems, len(running.trace)
+        result = running.result(running.run(budget, subproblems))
+        whole.trace += running.trace[points:]
+        self._learn(result.lower, result.subproblems)
+        return result.ended
+
+    @property
+    def closes(self) -> bool:
+        """Whether a good share of its sub-problems are closed leaves."""
+        running = self.running
+        return running is None or running.closed > _CLOSING * running.subproblems
+
+    def _running(self, bounds: Bounds) -> Running:
+        whole = self.whole
+        network = CompactNetwork.of(whole.sparse, bounds, whole.box)
+        objective = CompactObjective.of(whole.problem.objective, network, whole.clauses)
+        bounder = ReluBounder(network, objective, threads=whole.plan.threads)
+        plan = SearchPlan(
+            whole.plan.rule,
+            whole.plan.batch,
+            whole.plan.margin,
+            memory=whole.plan.memory,
+            seed=whole.plan.seed,
+        )
+        return Running(bounder, self.clauses, plan, whole.inspect, advance=self._learn)
+
+    def _learn(self, lower: Vector, subproblems: int) -> None:
+        self.whole.learn(self.clauses, self.meaning(lower), self.before + subproblems)
 
 
 def _on_violating(lower: Vector) -> Vector:
