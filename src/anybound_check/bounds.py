@@ -78,13 +78,14 @@ class Region:
         self.lower[0], self.upper[0] = lower, upper
         self.out = list(zip(self.lower, self.upper, strict=True))
         self.price: list[Array | None] = [None] * len(network.nodes)
+        self.terms = dict[int, Array]()  # in float32: of |W| |t| + |b|, where sums are merged
         self.propagate(0)
 
     def copy(self) -> Region:
         """With arrays that are shared until they are replaced."""
         twin = copy(self)
         twin.lower, twin.upper, twin.out = self.lower[:], self.upper[:], self.out[:]
-        twin.price = self.price[:]
+        twin.price, twin.terms = self.price[:], self.terms.copy()
         return twin
 
     @property
@@ -116,6 +117,7 @@ class Region:
         if node.exact:
             (source, op), = node.edges  # fmt: skip
             l, u = self.out[source]
+            self.terms[v] = self._merged(v) + op.forward(_size(l, u))  # where they are needed
             return op.forward(l), op.forward(u)
         bias = np.zeros((node.size, 1)) if node.bias is None else node.bias
         value, radius, size = bias, np.zeros((node.size, 1)), np.abs(bias)
@@ -126,13 +128,26 @@ class Region:
             size = size + op.forward(_size(*self.out[source]), absolute=True)
         # |computed - exact| <= gamma (|W| |c| + |b|) <= 2 gamma size, as |c| <= max|t|.
         extra = 4 * g * size + 4 * g * radius + TINY
-        if self.single:  # x_v in float32: gamma32 (|W| |t| + |b|), plus subnormal products
-            terms = self.network.merged[v]
-            extra = extra + 1.01 * gamma(terms, UNIT32) * size + terms * 2.0**-125
-            if not (size < 2.0**120).all():
+        if self.single:  # each way to sum is gamma32 terms wrong, plus subnormal products
+            count, merged = self.network.merged[v], self._merged(v)
+            self.terms[v] = size + merged
+            extra = extra + 1.01 * gamma(count, UNIT32) * (size + 2 * merged) + count * 2.0**-125
+            if not (self.terms[v] < 2.0**120).all():
                 raise Invalid("a float32 sum may overflow")
         self.price[v] = extra
         return down(value - (radius + extra)), up(value + (radius + extra))
+
+    def _merged(self, v: int) -> Array:
+        """The terms of the sums that the sum for x_v may go on from, instead of from their results.
+
+        With T the terms of x_v so merged, and T_s those of a summand, which others may read as computed
+        in another order: x_v is within gamma32 T of the reals, and x_s within gamma32 T_s, so x_v is
+        within gamma32 (T + T_s) of what follows from x_s."""
+        total = np.zeros((self.network.nodes[v].size, 1))
+        for source, op in self.network.nodes[v].edges if self.single else ():
+            if self.network.is_summand(source, op):
+                total = total + op.forward(self.terms[source])
+        return total
 
     def divided(self, count: int, splits: Splits) -> Region:
         """`count` copies of the only box, with neurons and inputs split."""

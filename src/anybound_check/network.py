@@ -62,11 +62,15 @@ class Network:
         # all elements of all nodes; and a few roundings for each.
         terms = sum(node.size + node.fan + 2 for node in self.nodes)
         self.gamma = gamma(8 * terms + 64)
-        # `merged[v]`: the terms of a sum for x_v that goes on from the sum of one of its sources.
+        # `merged[v]`: the terms of a sum for x_v, those of the summands' own sums included.
         self.merged = [0] * len(self.nodes)
         for v, node in enumerate(self.nodes[1:], 1):
-            affine = [s for s, _ in node.edges if not self.nodes[s].activation]
-            self.merged[v] = node.fan + max((self.merged[s] for s in affine), default=0)
+            summands = [s for s, op in node.edges if self.is_summand(s, op)]
+            self.merged[v] = node.fan + sum(self.merged[s] for s in summands)
+
+    def is_summand(self, source: int, op: Linear) -> bool:
+        """Whether the sum for a node's x may go on from the one for this source of its."""
+        return op.exact and source > 0 and not self.nodes[source].activation
 
 
 def read_network(content: bytes) -> Network:
@@ -133,7 +137,8 @@ class Builder:
         if any(name and name not in self.values for name in node.input):
             raise ValueError("reads what nothing before it computes")
         inputs: list[Any] = [self.values[name] if name else None for name in node.input]
-        self._bind(node.output[0], operator(self, attributes, *inputs))
+        (output,) = node.output  # several change what some operators mean
+        self._bind(output, operator(self, attributes, *inputs))
 
     # what operators may do
 

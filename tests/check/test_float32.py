@@ -57,6 +57,42 @@ def test_no_execution_crosses_a_bound(first: int) -> None:
     assert crossed >= 30
 
 
+def chain(rng: np.random.Generator) -> bytes:
+    """y = (2 x, 3 x) + b_1 + b_2 + ..., by one addition after the other; the first two cancel."""
+    count = int(rng.integers(1, 60))
+    large = 2.0 ** rng.uniform(10, 28)
+    biases = [large, -large, *rng.uniform(0.5, 2, count)]
+    names = ["p", *(f"s{i}" for i in range(len(biases)))]
+    nodes = [
+        helper.make_node("Add", [names[i], f"b{i}"], [names[i + 1]]) for i in range(len(biases))
+    ]
+    weights = {f"b{i}": np.full((1, 2), bias, np.float32) for i, bias in enumerate(biases)}
+    weights["w"] = np.array([[2, 3]], np.float32)
+    graph = helper.make_graph(
+        [helper.make_node("MatMul", ["x", "w"], ["p"]), *nodes],
+        "chain",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 1])],
+        [helper.make_tensor_value_info(names[-1], TensorProto.FLOAT, [1, 2])],
+        [numpy_helper.from_array(value, name) for name, value in weights.items()],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+    content: bytes = model.SerializeToString()
+    return content
+
+
+def test_additions_in_a_row_may_be_one_sum() -> None:
+    """All small summands may be added to the large one, before that is taken away again."""
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        content = chain(rng)
+        low, high = bounded(read_network(content), (np.ones(1), np.ones(1)), single=True)
+        for _ in range(30):
+            y = Execution(content, rng).run(np.ones((1, 1), np.float32)).astype(float)
+            values = np.array([y[0], y[1], y[0] - y[1]])
+            assert (low <= values).all()
+            assert (values <= high).all()
+
+
 def cancelling(rng: np.random.Generator) -> tuple[bytes, bytes, int]:
     """y = s (1 + ... + 1) + (2^k s - 2^k s) for count inputs of 1: as long as a large term is in the
     sum, the small ones are lost. Unsafe is a sum of at most half of what it should be."""
