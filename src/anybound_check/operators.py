@@ -81,6 +81,8 @@ def _windows(given: Given, shape: Shape, kernel: Shape) -> list[NDArray[np.int64
     strides, dilations = (given.get(key, [1] * rank) for key in ("strides", "dilations"))
     pads = given.get("pads", [0] * 2 * rank)
     understood = {b"NOTSET"} if any(pads) else {b"NOTSET", b"VALID"}  # VALID has no pads
+    if not {type(n) for numbers in (strides, dilations, pads) for n in numbers} <= {int}:
+        raise ValueError("strides, dilations or pads are no integers")
     if given.get("auto_pad", b"NOTSET") not in understood or given.get("ceil_mode", 0):
         raise ValueError("auto_pad or ceil_mode")
     if not rank == len(kernel) == len(strides) == len(dilations) == len(pads) / 2 or min(pads) < 0:

@@ -14,12 +14,13 @@ from itertools import islice
 import numpy as np
 
 from anybound_check.archive import Record
-from anybound_check.arithmetic import HUGE, Array, Index, Invalid, Unreadable
+from anybound_check.arithmetic import HUGE, Array, Index, Invalid, Unreadable, gamma
 from anybound_check.bounds import NONE, Problems, Region, Splits
 from anybound_check.network import Network
 from anybound_check.vnnlib import Clause
 
 CHUNK = 2**19  # numbers of a node in a batch of problems
+MAX_REGION = 2**24  # of all nodes together, where each problem has intervals of its own
 MAX_DEPTH = 2_000
 
 
@@ -33,7 +34,8 @@ class Checker:
             network.real_only or not {n.activation for n in network.nodes} <= {"", "relu"}
         ):
             raise Unreadable("float32 semantics is for sums and products of float32, and ReLUs")
-        self.batch = max(1, min(256, CHUNK // max(node.size for node in network.nodes)))
+        sizes = [node.size for node in network.nodes]
+        self.batch = max(1, min(256, CHUNK // max(sizes), MAX_REGION // sum(sizes)))
 
     def prove(self, manifest: Record) -> None:
         """Raise `Invalid` unless every clause is proved."""
@@ -108,7 +110,8 @@ class Checker:
         reach = np.maximum(*map(np.abs, region.out[self.network.output])).max(1)
         size = np.abs(clause.matrix) @ reach + np.abs(clause.offset)
         goal = np.ascontiguousarray((w @ clause.matrix).T)
-        return Problems(which, -(w @ clause.offset), 4 * self.network.gamma * (w @ size), goal)
+        error = 4 * (self.network.gamma + gamma(len(size)))  # the rows are no part of the network
+        return Problems(which, -(w @ clause.offset), error * (w @ size), goal)
 
     def leaves(self, root: Region, clause: Clause, proof: Record) -> Iterator[Array]:
         """Lower bounds of all leaves, in batches.

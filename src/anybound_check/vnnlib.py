@@ -9,7 +9,6 @@ they are rounded inwards.
 
 from __future__ import annotations
 
-import json
 import re
 from decimal import Decimal
 from itertools import product
@@ -20,12 +19,13 @@ import numpy as np
 
 from anybound_check.arithmetic import Array, Unreadable, float_above, float_below
 
-MAX_CLAUSES, MAX_NUMBERS = 20_000, 2**24
+MAX_CLAUSES, MAX_NUMBERS, MAX_DEPTH = 20_000, 2**22, 100
 _NUMBER = re.compile(r"[-+]?\d{1,60}(\.\d{0,400})?([eE][-+]?\d{1,2})?", re.ASCII)
 _BLANKS = " \t\n\r"
 
 Atom = tuple[str, str]  # left <= right
 Box = tuple[Array, Array]
+Bounds = tuple[dict[str, Decimal], dict[str, Decimal]]  # below and above, by input
 
 
 class Clause(NamedTuple):
@@ -51,41 +51,50 @@ def read_property(content: bytes, inputs: int, outputs: int, outward: bool = Tru
     known = [*(f"X_{i}" for i in range(inputs)), *(f"Y_{i}" for i in range(outputs))]
     if sorted(names) != sorted(known):
         raise Unreadable(f"the property is not about {inputs} inputs and {outputs} outputs")
-    try:
-        parts = [_terms(formula) for formula in formulas]
-    except RecursionError as error:
-        raise Unreadable("the property is nested too deeply") from error
+    parts = [_terms(formula) for formula in formulas]
     common = [atom for terms in parts if len(terms) == 1 for atom in terms[0]]
+    shared = [atom for atom in common if not _is_bound(atom)]
+    choices = [terms for terms in parts if len(terms) != 1]
+    _limit(choices)
     read, boxes, clauses = _Reader(inputs, outputs, outward), dict[Any, Box | None](), []
-    _limit(prod(map(len, parts)))
-    for choice in product(*(terms for terms in parts if len(terms) != 1)):
+    everywhere = read.bounds(tuple(filter(_is_bound, common)), ({}, {}))
+    for choice in product(*choices):
         own = [atom for term in choice for atom in term]
         key = tuple(atom for atom in own if _is_bound(atom))
         if key not in boxes:
             if len(boxes) * inputs > MAX_NUMBERS:
                 raise Unreadable("the property has too many boxes")
-            boxes[key] = read.box([*filter(_is_bound, common), *key])
+            boxes[key] = read.box(*read.bounds(key, everywhere))
         box = boxes[key]
         if box is not None:
-            rows = [atom for atom in [*common, *own] if not _is_bound(atom)]
-            clauses.append(Clause(*box, *read.half_spaces(rows)))
+            rows = [atom for atom in own if not _is_bound(atom)]
+            clauses.append(Clause(*box, *read.half_spaces([*shared, *rows])))
     return clauses
 
 
 def _forms(text: str) -> list[Any]:
-    """Nested lists of words: as JSON, with brackets, quotes and commas."""
-    if '"' in text or "\\" in text:  # which would mean something there
-        raise Unreadable("the property has a quote or a backslash")
+    """Nested lists of words."""
+    if not set('"\\|').isdisjoint(text):  # between which others read semicolons and blanks as words
+        raise Unreadable("the property has a quote, a bar or a backslash")
     text = re.sub(r";[^\n\r]*", "", text)
     if not set(_BLANKS).issuperset(re.findall(r"\s", text)):  # which others read as parts of words
         raise Unreadable("the property has a blank that is neither a space, a tab nor a line's end")
-    words = re.sub(r"[^\s()]+", r'"\g<0>"', text)
-    lists = words.replace("(", "[").replace(")", "]")
-    try:
-        forms: list[Any] = json.loads("[" + re.sub(r'(["\]])\s*(?=["\[])', r"\1,", lists) + "]")
-    except (ValueError, RecursionError) as error:
-        raise Unreadable(f"the property is not made of nested lists of words: {error}") from error
-    return forms
+    open_lists: list[list[Any]] = [[]]
+    for word in text.replace("(", " ( ").replace(")", " ) ").split():
+        if word == "(":
+            open_lists.append([])
+        elif word != ")":
+            open_lists[-1].append(word)
+        elif len(open_lists) > 1:
+            form = open_lists.pop()
+            open_lists[-1].append(form)
+        else:
+            raise Unreadable("the property closes a bracket that is not open")
+        if len(open_lists) > MAX_DEPTH:
+            raise Unreadable("the property is nested too deeply")
+    if len(open_lists) > 1:
+        raise Unreadable("the property leaves a bracket open")
+    return open_lists[0]
 
 
 def _terms(form: Any) -> list[tuple[Atom, ...]]:
@@ -93,20 +102,23 @@ def _terms(form: Any) -> list[tuple[Atom, ...]]:
     match form:
         case ["and", *rest] if rest:
             parts = [_terms(part) for part in rest]
-            _limit(prod(map(len, parts)))
+            _limit(parts)
             return [tuple(atom for term in choice for atom in term) for choice in product(*parts)]
         case ["or", *rest] if rest:
             options = [term for part in rest for term in _terms(part)]
-            _limit(len(options))
+            _limit([options])
             return options
         case ["<=", str(left), str(right)] | [">=", str(right), str(left)]:
             return [((left, right),)]
     raise Unreadable(f"not understood in the property: {str(form)[:60]}")
 
 
-def _limit(count: int) -> None:
-    if count > MAX_CLAUSES:
-        raise Unreadable(f"the property has {count} clauses")
+def _limit(parts: list[list[tuple[Atom, ...]]]) -> None:
+    """Refuse more than can be listed: each choice of a term of every part is a clause."""
+    count = prod(map(len, parts))
+    atoms = sum(count // len(terms) * sum(map(len, terms)) for terms in parts)
+    if count > MAX_CLAUSES or atoms > MAX_NUMBERS:
+        raise Unreadable(f"the property has {count} clauses of {atoms} comparisons")
 
 
 def _is_bound(atom: Atom) -> bool:
@@ -124,14 +136,20 @@ class _Reader:
             (float_below, float_above) if outward else (float_above, float_below)
         )
 
-    def box(self, atoms: list[Atom]) -> Box | None:
-        """The inputs' intervals; None if one is empty."""
-        low, high = dict[str, Decimal](), dict[str, Decimal]()
+    def bounds(self, atoms: tuple[Atom, ...], known: Bounds) -> Bounds:
+        """The bounds known, and tighter ones."""
+        low, high = known[0].copy(), known[1].copy()
         for left, right in atoms:
             if left.startswith("X"):
-                high[left] = min(_number(right), high.get(left, _number(right)))
+                number = _number(right)
+                high[left] = min(number, high.get(left, number))
             else:
-                low[right] = max(_number(left), low.get(right, _number(left)))
+                number = _number(left)
+                low[right] = max(number, low.get(right, number))
+        return low, high
+
+    def box(self, low: dict[str, Decimal], high: dict[str, Decimal]) -> Box | None:
+        """The inputs' intervals; None if one is empty."""
         if not low.keys() == high.keys() == set(self.inputs):
             raise Unreadable("an input lacks a bound, or what is bounded is not an input")
         if any(low[name] > high[name] for name in self.inputs):

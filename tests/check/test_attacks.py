@@ -3,8 +3,10 @@
 import hashlib
 import io
 import json
+import time
 import tracemalloc
 import zipfile
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -16,12 +18,12 @@ from onnx import TensorProto, helper, numpy_helper
 from anybound.io.vnnlib import read_vnnlib
 from anybound_check import check
 from anybound_check.__main__ import main
-from anybound_check.archive import read_archive
+from anybound_check.archive import Record, read_archive
 from anybound_check.arithmetic import Unreadable
 from anybound_check.bounds import Region
 from anybound_check.network import read_network
 from anybound_check.proof import Checker
-from anybound_check.vnnlib import read_property
+from anybound_check.vnnlib import Clause, read_property
 
 
 def model(*nodes: onnx.NodeProto, shape: tuple[int, ...] = (1, 2), **weights: NDArray) -> bytes:
@@ -228,3 +230,77 @@ def test_a_witness_states_an_input_once(tmp_path: Path) -> None:
     for path, data in zip(paths, contents, strict=True):
         path.write_bytes(data)
     assert check(*paths).unreadable
+
+
+def test_many_half_spaces_are_summed_with_their_errors() -> None:
+    """y = 3 is unsafe: y <= 3 holds as often as one likes. But w.1 and w.3 are rounded differently."""
+    count = 300_000
+    point = np.full((1, 1), 3.0)
+    clause = Clause(point, point, np.ones((count, 1)), np.full(count, 3.0))
+    checker = Checker(
+        read_network(model(helper.make_node("Relu", ["x"], ["y"]), shape=(1, 1))), [clause]
+    )
+    for weight in (0.05, 0.275, 0.3):
+        record = Record({"weights": "w"}, {"w": np.full((1, count), weight / 3)})
+        (lower,) = checker.leaves(checker.region(0), clause, record)
+        assert not lower > 0
+
+
+@pytest.mark.parametrize("name", ["strides", "pads", "dilations"])
+def test_sizes_of_windows_are_integers(name: str) -> None:
+    weight = np.ones((1, 1, 2, 2), np.float32)
+    values = [1.0] * (4 if name == "pads" else 2)
+    node = helper.make_node("Conv", ["x", "w"], ["y"], **{name: values})
+    with pytest.raises(Unreadable, match="Conv"):
+        read_network(model(node, shape=(1, 1, 4, 4), w=weight))
+
+
+def test_a_node_has_one_output() -> None:
+    """Until opset 13, a batch normalisation with five is one of training: by the batch's own mean."""
+    names = ["scale", "shift", "mean", "variance"]
+    node = helper.make_node("BatchNormalization", ["x", *names], ["y", "m", "v", "sm", "sv"])
+    weights = {name: np.ones(2, np.float32) for name in names}
+    with pytest.raises(Unreadable, match="BatchNormalization"):
+        read_network(model(node, **weights))
+
+
+BOUNDS = "(<= X_0 1) " * 6_000
+OPTIONS = "".join(f"(<= Y_0 -{i}) " for i in range(1, 3_000))
+HALVES = f"(assert (or (<= Y_0 -1) (and (<= Y_0 -2) {BOUNDS})))"
+
+
+@pytest.mark.parametrize(
+    "assertions",
+    [
+        f"(assert (and (or {OPTIONS}) {BOUNDS}))",
+        f"(assert (and {BOUNDS}))(assert (or {OPTIONS}))",
+        HALVES * 12,
+        f"(assert (and {BOUNDS}))(assert (or {''.join(f'(<= X_0 0.{i}) ' for i in range(3_000))}))",
+    ],
+)
+def test_clauses_are_not_multiplied_without_end(assertions: str) -> None:
+    """Each of a few thousand clauses would repeat all of the bounds."""
+    text = (LINES + assertions).encode()
+    tracemalloc.start()
+    try:
+        begun = time.process_time()
+        with suppress(Unreadable):
+            read_property(text, 1, 1)
+        assert time.process_time() - begun < 10
+        assert tracemalloc.get_traced_memory()[1] < 400 * len(text)
+    finally:
+        tracemalloc.stop()
+
+
+def test_the_intervals_of_all_nodes_together_are_limited(tmp_path: Path) -> None:
+    """Many layers, a wide one, and a tree of many boxes, each with intervals of its own."""
+    network = read_network(
+        model(
+            *(
+                helper.make_node("Relu", [f"r{i}" if i else "x"], [f"r{i + 1}" if i < 499 else "y"])
+                for i in range(500)
+            ),
+            shape=(1, 2000),
+        )
+    )
+    assert Checker(network, []).batch * sum(node.size for node in network.nodes) <= 2**24

@@ -171,7 +171,7 @@ def test_a_bound_by_infinity_improves_nothing() -> None:
 @pytest.mark.parametrize("word", ['X_0","X_1', "X\\u005f0", '"'])
 def test_words_without_quotes_and_backslashes(word: str) -> None:
     text = PROPERTY + f"(assert (<= {word} 1))"
-    with pytest.raises(Unreadable, match="quote or a backslash"):
+    with pytest.raises(Unreadable, match="a quote, a bar or a backslash"):
         read_property(text.encode(), 2, 1)
 
 
