@@ -115,8 +115,8 @@ def rigorous(
     overflows.
 
     `slope` `[N, A]` are the children's own slopes and multipliers, `weight` `[N, M]` their own
-    weights, such as `solve` returns; without them the weights are the parents'. Weights below 0
-    count as 0."""
+    weights, such as `solve` returns; without them the weights are the parents'. Weights and scales
+    below 0 count as 0."""
     count = len(children.parent)
     bound = np.empty(count)
     work = work or exact_workspace(network, objective)
@@ -208,7 +208,7 @@ def _load(
     for i in range(width):
         child = min(first + i, last - 1)
         parent = children.parent[child]
-        work.scale[i] = aim.scale[child]
+        work.scale[i] = max(aim.scale[child], np.float32(0))
         work.target[i], work.weight[i] = aim.target[child], aim.weight[child]
         _load_function(goal, weight[child], parents.row[parent], work, i)
 
@@ -326,11 +326,12 @@ def _bent(net: Any, work: Any, row: Any, q: Any, width: Any) -> Any:
     for lane in range(0, width, LANES64):
         h = load(work.tile, q, lane)
         nu = load(work.slope, a, lane) * maximum(h, zero) + chord * minimum(h, zero)
-        least = minimum(h * at_lower - nu * lower, h * at_upper - nu * upper)
-        least = minimum(least, zero)
+        first, last = h * at_lower - nu * lower, h * at_upper - nu * upper
+        least = minimum(minimum(first, last), zero)
         store(work.x, row, lane, nu)
         size = absolute(nu)
-        _add(work, lane, nu * bias + least, size * price + (size + absolute(h)) * reach)
+        loss = size * price + (size + absolute(h)) * reach
+        _add(work, lane, nu * bias + least, loss + _spoilt(first + last, zero))
 
 
 @exact
@@ -353,17 +354,25 @@ def _split(net: Any, work: Any, row: Any, q: Any, width: Any) -> Any:
         low = where_zero(positive, lower, maximum(lower, zero))
         high = where_zero(negative, upper, minimum(upper, zero))
         middle = minimum(maximum(zero, low), high)
-        least = minimum(_at(low, h, nu, left, zero), _at(high, h, nu, left, zero))
-        least = minimum(least, _at(middle, h, nu, left, zero))
+        first, last = _at(low, h, nu, left, zero), _at(high, h, nu, left, zero)
+        bend = _at(middle, h, nu, left, zero)
+        least = minimum(minimum(first, last), bend)
         store(work.x, row, lane, nu)
         size = absolute(nu)
-        _add(work, lane, nu * bias + least, size * price + (size + absolute(h)) * reach)
+        loss = size * price + (size + absolute(h)) * reach
+        _add(work, lane, nu * bias + least, loss + _spoilt(first + last + bend, zero))
 
 
 @exact
 def _at(x: Any, h: Any, nu: Any, left: Any, zero: Any) -> Any:
     """−ν·x + h·σ(x)."""
     return h * (maximum(x, zero) + left * minimum(x, zero)) - nu * x
+
+
+@exact
+def _spoilt(values: Any, zero: Any) -> Any:
+    """0, or NaN where a value is infinite or NaN: `minimum` passes over the NaN of ∞ − ∞."""
+    return values * zero
 
 
 @exact

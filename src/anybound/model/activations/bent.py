@@ -75,7 +75,8 @@ class Bent(Activation):
     def over(self, l: Tensor, u: Tensor) -> BentOracle:
         info = torch.finfo(l.dtype)
         bends = _ambiguous(l, u)
-        return BentOracle(self, l, u, self.chord(l, u), bends * -info.tiny, (1 - bends) * info.max)
+        limit = torch.zeros_like(bends).masked_fill(bends == 0, torch.inf)
+        return BentOracle(self, l, u, self.chord(l, u), bends * -info.tiny, limit)
 
     def slack(self, c: Tensor, g: Tensor, l: Tensor, u: Tensor) -> Tensor:
         """12·eps·(|c| + |g|·max(1, |α|))·max(|l|, |u|), and what underflow can take.
@@ -190,7 +191,7 @@ _Interval = tuple[Tensor, Tensor]
 class BentOracle:
     """(c, g) ↦ the minimum of c·x + g·σ(x) over [l, u], in eleven cheap passes over c and g.
 
-    `tie` is −tiny where σ bends, else 0; `limit` is f(0) = 0 there, else the largest number."""
+    `tie` is −tiny where σ bends, else 0; `limit` is f(0) = 0 there, else ∞."""
 
     activation: Bent
     l: Tensor
