@@ -138,7 +138,8 @@ def settings_job(
 
 @dataclass(frozen=True)
 class Run:
-    """The instances of a list, and how to decide them. `timeout` replaces those of the list.
+    """The instances of a list, and how to decide them. `timeout` replaces those of the list; `cpu` bounds the CPU
+    seconds of each as well, which a busy machine leaves as they are.
 
     `labels` are in every record; records without them are of other runs that share the file."""
 
@@ -149,6 +150,7 @@ class Run:
     options: Mapping[str, Any] = field(default_factory=dict)
     versions: Mapping[str, str | None] = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)
+    cpu: float | None = None
 
     def records(self, file: RecordFile) -> Iterator[Record]:
         """Decide what has no record in the file yet; each record is in the file when it comes."""
@@ -178,7 +180,8 @@ class Run:
         return instance.timeout if self.timeout is None else self.timeout
 
     def _config(self, instance: Instance) -> Record:
-        return {"timeout": self.limit(instance), **self.options}
+        limits = {"timeout": self.limit(instance)} | ({} if self.cpu is None else {"cpu": self.cpu})
+        return {**limits, **self.options}
 
     def _job(self, instance: Instance) -> Job:
         limit = self.limit(instance)
@@ -193,6 +196,7 @@ class Run:
             arguments,
             key=instance,
             seconds=None if limit is None else limit + GRACE,
+            cpu=self.cpu,
             memory=self.options.get("memory"),
         )
 

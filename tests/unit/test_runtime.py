@@ -54,6 +54,14 @@ def hang(report: Report, folder: str = "") -> Mapping[str, Any]:
     return {}
 
 
+def work(report: Report, asleep: float) -> Mapping[str, Any]:
+    """Sleeps, then computes for ever."""
+    report({"known": 7})
+    time.sleep(asleep)
+    while True:
+        sum(range(1000))
+
+
 def patient(report: Report) -> Mapping[str, Any]:
     """Has something better to say when it is interrupted."""
     try:
@@ -85,8 +93,15 @@ def one(target: str, **arguments: Any) -> Finished:
     return run_one(job(target, **arguments), CONTEXT)
 
 
-def job(target: str, seconds: float | None = None, memory: int | None = None, **given: Any) -> Job:
-    return Job(f"test_runtime:{target}", given, key=target, seconds=seconds, memory=memory)
+def job(
+    target: str,
+    seconds: float | None = None,
+    memory: int | None = None,
+    cpu: float | None = None,
+    **given: Any,
+) -> Job:
+    name = f"test_runtime:{target}"
+    return Job(name, given, key=target, seconds=seconds, cpu=cpu, memory=memory)
 
 
 @pytest.fixture(autouse=True)
@@ -164,6 +179,15 @@ def test_the_memory_limit_kills() -> None:
     assert resident(os.getpid()) > 5_000_000
     assert cpu_seconds(os.getpid()) == pytest.approx(time.process_time(), abs=1.0)
     assert resident(None) == cpu_seconds(None) == 0
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="there is no /proc")
+def test_the_limit_of_cpu_time_counts_work_and_not_waiting() -> None:
+    finished = one("work", cpu=0.5, seconds=60, asleep=1.0)
+    assert finished.ending is Ending.TIMEOUT
+    assert finished.record == {"known": 7}
+    assert finished.cpu_seconds > 0.5
+    assert finished.seconds > finished.cpu_seconds + 0.9
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda n: n.name)

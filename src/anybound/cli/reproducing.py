@@ -144,7 +144,7 @@ def _decide(
     data = _data(options, output)
     timeout = options.timeout or (_ON_DIGITS if data is None else _ON_PAPER)
     source = DigitProperties() if data is None else PaperProperties(data)
-    run = Complete(source, roles, rows, timeout, options.count, versions())
+    run = Complete(source, roles, rows, timeout, options.count, versions(), options.cpu)
     run.check([row for row in rows if row.label == row.family or row.family in options.method])
     with RecordFile(path) as file, sigterm_interrupts(), display(output) as shown:
         _tell_before(file, output)

@@ -1,4 +1,4 @@
-"""Complete verification: every row decides every property, one process each, one thread, the same time limit.
+"""Complete verification: every row decides every property, one process each, one thread, within a limit of time.
 
 The paper's rows are BaBSR with its bounding methods and settings (`paper(…)`, see `anybound methods`), and MIPplanet;
 beside them are this project's defaults, BaBSR with methods of a user's own, and searches of a user's own.
@@ -92,7 +92,7 @@ def chosen(rows: Sequence[CompleteRow], labels: Sequence[str]) -> tuple[Complete
 
 @dataclass(frozen=True)
 class Complete:
-    """What is run: rows on properties of networks, `timeout` seconds each."""
+    """What is run: rows on properties of networks, `timeout` seconds each, and at most `cpu` CPU seconds."""
 
     source: PropertySource
     roles: Sequence[str]
@@ -100,6 +100,7 @@ class Complete:
     timeout: float
     count: int | None = None
     versions: Mapping[str, str | None] = field(default_factory=dict)
+    cpu: float | None = None
 
     def records(self, file: RecordFile) -> Iterator[Record]:
         """All of them, property by property in the order of the rows; what the file holds is not repeated."""
@@ -137,6 +138,7 @@ class Complete:
                 "row": row.label,
                 "family": row.family,
             },
+            cpu=self.cpu,
         )
 
     def _recorded(self, role: str, file: RecordFile) -> Iterator[Record]:

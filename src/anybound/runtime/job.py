@@ -49,7 +49,7 @@ class Job:
     """`target` is "module:function", `arguments` can be pickled. `key` is the caller's.
 
     After `seconds` the job is killed; they count from `started` (`time.monotonic()`), or from when
-    the process is up. `memory` bounds its resident bytes.
+    the process is up; so it is after `cpu` seconds of CPU time. `memory` bounds its resident bytes.
     """
 
     target: str
@@ -57,6 +57,7 @@ class Job:
     key: Any = None
     seconds: float | None = None
     started: float | None = None
+    cpu: float | None = None
     memory: int | None = None
 
 

@@ -12,7 +12,7 @@ from anybound.runtime.signals import sigterm_interrupts
 
 __all__ = ["run_all", "run_here", "run_one"]
 
-_MEMORY_LOOK = 0.1  # seconds between looks at the memory of processes
+_LOOK = 0.1  # seconds between looks at what processes use
 _LONGEST_WAIT = 60.0
 
 
@@ -70,6 +70,6 @@ def _patience(running: Iterable[Running]) -> float:
     seconds = _LONGEST_WAIT
     for one in running:
         seconds = min(seconds, one.left())
-        if one.job.memory is not None:
-            seconds = min(seconds, _MEMORY_LOOK)
+        if one.job.memory is not None or one.job.cpu is not None:
+            seconds = min(seconds, _LOOK)
     return max(0.0, seconds)

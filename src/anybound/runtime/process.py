@@ -76,6 +76,8 @@ class Running:
                 return finished
         if self.left() <= 0:
             return self._overdue()
+        if self.job.cpu is not None and cpu_seconds(self.process.pid) > self.job.cpu:
+            return self.kill(Ending.TIMEOUT)
         if self.job.memory is not None and resident(self.process.pid) > self.job.memory:
             return self.kill(Ending.MEMORY, f"more than {self.job.memory:,} bytes")
         return None

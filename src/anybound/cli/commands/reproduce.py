@@ -58,6 +58,10 @@ def _configure(parser: Parser) -> None:
         help="seconds for each property (complete, study; default: 100; 5 on digits)",
     )  # fmt: skip
     parser.add_argument(
+        "--cpu", metavar="S", type=seconds,
+        help="CPU seconds for each property as well: a busy machine leaves those as they are (complete, study)",
+    )  # fmt: skip
+    parser.add_argument(
         "--equal-time", action="store_true",
         help="iteration counts for equal time on this machine instead of the paper's (incomplete)",
     )  # fmt: skip
@@ -79,6 +83,7 @@ _ONLY: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "search": ("complete", "study"),
         "count": ("complete", "study"),
         "timeout": ("complete", "study"),
+        "cpu": ("complete", "study"),
     }
 )
 
