@@ -21,6 +21,7 @@ from anybound.experiments.decided import Decided, split
 from anybound.experiments.gaps import Margins
 from anybound.experiments.measurement import Measurement
 from anybound.experiments.progress import Risen
+from anybound.experiments.properties import PaperProperties
 from anybound.experiments.rows import Row, incomplete_rows
 from anybound.experiments.study import COMBINED, SAME_START, Study
 from anybound.experiments.style import Style
@@ -270,6 +271,17 @@ def test_time_outs_and_difficulty_are_counted() -> None:
     levels = {n: [p.vnnlib for p in d.rows["own"]] for n, d in split(found).items() if d}
     assert levels == {"easy": ["a"], "medium": ["b"], "hard": ["c"]}
     assert "≥16.7" in models.table([found]).text
+
+
+def test_recorded_time_outs_have_no_sub_problems(tmp_path: Path) -> None:
+    folder = tmp_path / "dev" / "paper_base_kw"
+    folder.mkdir(parents=True)
+    lines = ["name,BSAT_KW,BTime_KW,BBran_KW,GSAT,GTime"]
+    lines += ["easy,unsat,300.5,424,unsat,312.0", "hard,timeout,7200.0,,timeout,7200.1"]
+    (folder / "properties.csv").write_text("\n".join(lines) + "\n")
+    easy, _, hard, _ = PaperProperties(tmp_path).recorded("base")
+    assert (easy.subproblems, hard.subproblems) == (424, None)
+    assert (hard.row, hard.verdict, hard.seconds) == ("LP BaBSR", "timeout", 7200.0)
 
 
 @pytest.mark.parametrize(

@@ -82,7 +82,7 @@ class PaperProperties:
                 _file(line),
                 line[verdict],
                 float(line[time]),
-                int(line[tree]) if tree else None,
+                int(line[tree]) if tree and line[tree] else None,  # time-outs have none
             )
             for line in self._rows(role)
             for row, (verdict, time, tree) in _ROWS.items()
