@@ -32,8 +32,10 @@ from anybound.experiments.tuning import kept
 from anybound.io.records import Record, RecordFile, read_records
 
 OWN = "slopes(iterations=3)"
+MINE = "Mine"
 ROWS = ("IP", "WK", "Supergradient 370", "Proximal 200", "LP", "Slopes 20")
-QUICK = ["reproduce", "incomplete", "--digits", "--images", "2", "--quiet", "--method", OWN]
+QUICK = ["reproduce", "incomplete", "--digits", "--images", "2", "--quiet"]
+QUICK += ["--method", f"{MINE}={OWN}"]
 QUICK += [word for row in ROWS for word in ("--row", row)]
 
 Capture = pytest.CaptureFixture[str]
@@ -80,7 +82,8 @@ def sampled_margins(case: Case, name: str) -> np.ndarray:
 def test_everything_is_measured_once(folder: Path) -> None:
     found = measured(folder)
     assert len(found) == 2 * 2 * (len(ROWS) + 1) == len({m.key for m in found})
-    assert {m.row for m in found} == {*ROWS, OWN}
+    assert {m.row for m in found} == {*ROWS, MINE}
+    assert {m.method for m in found if m.row == MINE} == {OWN}
     assert all(m.seconds > 0 and m.cpu_seconds > 0 and len(m.lower) == 9 for m in found)
 
 
@@ -103,7 +106,7 @@ def test_the_relaxation_has_one_optimum_and_the_methods_their_order(folder: Path
         assert all((g >= 0).all() for g in gap.values())
         means = [float(gap[row].mean()) for row in ("IP", "WK", "Supergradient 370", "LP")]
         assert means == sorted(means, reverse=True)
-        assert margins.own == [OWN]
+        assert margins.own == [MINE]
         assert margins.better("WK", "IP") == 100.0
 
 
@@ -117,7 +120,7 @@ def test_figures_and_tables_are_there_with_the_users_method(folder: Path) -> Non
     assert all(f"figures/{name}.png" in page for name in names)
     for suffix in ("txt", "md", "tex"):
         table = (folder / f"tables/summary-madry.{suffix}").read_text()
-        assert all(row in table for row in (*ROWS, OWN))
+        assert all(row in table for row in (*ROWS, MINE))
 
 
 def test_a_killed_run_goes_on_and_draws_the_same(folder: Path, tmp_path: Path) -> None:
@@ -273,6 +276,16 @@ def test_time_outs_and_difficulty_are_counted() -> None:
     assert "≥16.7" in models.table([found]).text
 
 
+def test_rows_may_have_limits_of_their_own() -> None:
+    slow = [
+        record("slow", p, 20.0, "timeout", config={"timeout": 600.0, "cpu": 20.0}) for p in "ab"
+    ]
+    quick = [record("quick", p, 1.0, "holds", config={"timeout": 100.0}) for p in "ab"]
+    found = Decided.of([*slow, *quick], "base")
+    assert found is not None
+    assert found.limits == {100.0: ["quick"], 20.0: ["slow"]}
+
+
 def test_recorded_time_outs_have_no_sub_problems(tmp_path: Path) -> None:
     folder = tmp_path / "dev" / "paper_base_kw"
     folder.mkdir(parents=True)
@@ -296,6 +309,11 @@ def test_recorded_time_outs_have_no_sub_problems(tmp_path: Path) -> None:
         (["complete", "--images", "3"], "study"),
         (["study", "--row", "WK"], "complete"),
         (["study", "--method", "slops", "--network", "sgd"], "slopes"),
+        (["incomplete", "--method", "Mine=slops"], "slopes"),
+        (["incomplete", "--method", "=slopes"], "NAME=METHOD"),
+        (["incomplete", "--method", "Proximal 400=slopes"], "another name"),
+        (["incomplete", "--method", "A=slopes", "--method", "A=wk"], "both"),
+        (["complete", "--search", "anybound=compact"], "another name"),
         (["complete", "--data", "/nowhere"], "/nowhere"),
         (["incomplete", "--row", "Gurobi"], "Supergradient 740"),
         (["incomplete", "--row", "LP time-limited"], "Proximal 400"),

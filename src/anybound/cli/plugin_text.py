@@ -15,7 +15,9 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-__all__ = ["plugin_text"]
+from anybound.experiments.named import Named
+
+__all__ = ["named_plugin", "plugin_text"]
 
 
 def plugin_text(given: str) -> str:
@@ -29,6 +31,17 @@ def plugin_text(given: str) -> str:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise argparse.ArgumentTypeError(f"{given} is not TOML: {error}") from None
     return _call(table, given)
+
+
+def named_plugin(given: str) -> Named:
+    """The same after a name of one's own and an equals sign, or without."""
+    name, _, text = given.partition("=")
+    if not text or "(" in name:
+        text = plugin_text(given)
+        return Named(text, text)
+    if not name.strip():
+        raise argparse.ArgumentTypeError(f"{given!r} has no name; write NAME=METHOD, or METHOD")
+    return Named(name.strip(), plugin_text(text.strip()))
 
 
 def _call(table: dict[str, Any], source: str) -> str:

@@ -44,10 +44,10 @@ def _incomplete(options: Namespace, folder: Path, output: Output) -> Results:
     if options.draw:
         return results([Measurement.of(r) for r in read_records(path)], folder)
     _one_thread(options)
-    own = own_rows(options.method)
     source, roles = _images(options, output), _roles(options, ROLES)
     counts = kept(folder / "counts.json", source, roles) if options.equal_time else Counts()
-    asked = chosen(incomplete_rows(counts), options.row)
+    known = incomplete_rows(counts)
+    own, asked = own_rows(options.method, known), chosen(known, options.row)
     rows = (*_solvable(asked, options, output), *own)
     run = Incomplete(source, roles, rows, options.images, versions())
     with RecordFile(path) as file, sigterm_interrupts(), display(output) as shown:
@@ -70,7 +70,7 @@ def _complete(options: Namespace, folder: Path, output: Output) -> Results:
     if not options.draw:
         own = (*own_methods(options.method), *own_searches(options.search))
         rows = (*_solvable(chosen(paper_rows(), options.row), options, output), *own)
-        _decide(options, _roles(options, ROLES), path, rows, output)
+        _decide(options, _roles(options, ROLES), path, rows, own, output)
     from anybound.experiments.complete_results import results
 
     return results(read_records(path), folder)
@@ -85,7 +85,7 @@ def _study(options: Namespace, folder: Path, output: Output) -> Results:
         if images:
             _rise(options, images, path, output)
         if searches:
-            _decide(options, searches, searched, _study_rows(options), output)
+            _decide(options, searches, searched, *_study_rows(options), output)
     from anybound.experiments.study_results import results
 
     known = read_records(searched) if searched.is_file() else []
@@ -102,24 +102,25 @@ def _parts(networks: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
     return [r for r in cases.ROLES if r in chosen], [r for r in properties.ROLES if r in chosen]
 
 
-def _study_rows(options: Namespace) -> tuple[CompleteRow, ...]:
+def _study_rows(options: Namespace) -> tuple[Sequence[CompleteRow], Sequence[CompleteRow]]:
+    """All rows, and those of a user's own."""
     from anybound.experiments.complete import chosen, own_methods, own_searches, paper_rows
     from anybound.experiments.study import SEARCHED
 
     beside = chosen(paper_rows(), ("Supergradient BaBSR", "Proximal BaBSR", "anybound"))
-    own = (*own_methods((*SEARCHED, *options.method)), *own_searches(options.search))
-    return (*beside, *own)
+    own = (*own_methods(options.method), *own_searches(options.search))
+    return (*beside, *own_methods(SEARCHED), *own), own
 
 
 def _rise(options: Namespace, roles: Sequence[str], path: Path, output: Output) -> None:
     """The study's part on images."""
     from anybound.experiments.rows import own_rows
-    from anybound.experiments.study import Study
+    from anybound.experiments.study import Study, study_rows
     from anybound.io.records import RecordFile
     from anybound.runtime.signals import sigterm_interrupts
 
     _one_thread(options)
-    own = own_rows(options.method)
+    own = own_rows(options.method, [row for rows in study_rows().values() for row in rows])
     run = Study(_images(options, output), roles, own, options.images)
     with RecordFile(path) as file, sigterm_interrupts(), display(output) as shown:
         _tell_before(file, output)
@@ -133,6 +134,7 @@ def _decide(
     roles: Sequence[str],
     path: Path,
     rows: Sequence[CompleteRow],
+    own: Sequence[CompleteRow],
     output: Output,
 ) -> None:
     """Decide properties by rows, in processes of their own."""
@@ -145,7 +147,7 @@ def _decide(
     timeout = options.timeout or (_ON_DIGITS if data is None else _ON_PAPER)
     source = DigitProperties() if data is None else PaperProperties(data)
     run = Complete(source, roles, rows, timeout, options.count, versions(), options.cpu)
-    run.check([row for row in rows if row.label == row.family or row.family in options.method])
+    run.check(own)
     with RecordFile(path) as file, sigterm_interrupts(), display(output) as shown:
         _tell_before(file, output)
         here = (record for record in run.records(file) if not record.get(ELSEWHERE))

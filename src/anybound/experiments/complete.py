@@ -12,6 +12,7 @@ from typing import Any
 
 from anybound.benching import Instance, Run, check_settings
 from anybound.errors import InvalidConfig
+from anybound.experiments.named import Named, distinct
 from anybound.experiments.properties import PropertySource
 from anybound.io.records import Record, RecordFile
 
@@ -68,17 +69,20 @@ def paper_rows() -> tuple[CompleteRow, ...]:
     return (babsr[0], mip, *babsr[1:], CompleteRow(OURS, OURS, None, None))
 
 
-def own_methods(methods: Sequence[str]) -> tuple[CompleteRow, ...]:
+def own_methods(methods: Sequence[Named]) -> tuple[CompleteRow, ...]:
     """BaBSR as the paper's rows, with methods of a user's own."""
     form = (
         "portable(method={}, rule=babsr, tightening=retighten, worst_first=True, batch={{batch}})"
     )
-    return tuple(CompleteRow(f"{m} BaBSR", m, form.format(m)) for m in dict.fromkeys(methods))
+    return tuple(
+        CompleteRow(f"{m.name} BaBSR", m.name, form.format(m.text)) for m in distinct(methods, ())
+    )
 
 
-def own_searches(searches: Sequence[str]) -> tuple[CompleteRow, ...]:
+def own_searches(searches: Sequence[Named]) -> tuple[CompleteRow, ...]:
     """Searches of a user's own, as they are."""
-    return tuple(CompleteRow(s, s, s, None) for s in dict.fromkeys(searches))
+    taken = (row.label for row in paper_rows())
+    return tuple(CompleteRow(s.name, s.name, s.text, None) for s in distinct(searches, taken))
 
 
 def chosen(rows: Sequence[CompleteRow], labels: Sequence[str]) -> tuple[CompleteRow, ...]:

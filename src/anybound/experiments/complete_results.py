@@ -37,8 +37,7 @@ def results(records: Sequence[Record], folder: Path) -> Results:
 
 
 def _what_was_run(decided: Decided) -> str:
-    here = [row for row in decided.rows if row not in decided.elsewhere]
-    return (
-        f"{decided.network}: {decided.count} properties, at most {decided.limit:g} s of wall time each, one thread; "
-        f"rows {', '.join(here)}."
-    )
+    limits = [
+        f"at most {limit:g} s each for {', '.join(rows)}" for limit, rows in decided.limits.items()
+    ]
+    return f"{decided.network}: {decided.count} properties, one thread; {'; '.join(limits)}."

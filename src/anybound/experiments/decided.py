@@ -2,7 +2,7 @@
 
 A row's properties are those that all rows have been run on. What a solver says without proof (MIPplanet) counts as
 solved, and is marked. A time-out counts with the CPU seconds it was given, so that an average over time-outs is a
-lower bound: the limit is one of wall time, which a busy machine gives less CPU time in.
+lower bound: a limit of wall time is one that a busy machine gives less CPU time in.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _JUDGE = "LP BaBSR"
 
 @dataclass(frozen=True)
 class Property:
-    """One row on one property. `seconds` are CPU seconds of one thread."""
+    """One row on one property. `seconds` are CPU seconds of one thread; `limit` as well, if that was limited."""
 
     vnnlib: str
     solved: bool
@@ -41,7 +41,8 @@ class Property:
         plain: Any = record
         said = plain.get("plan", {}).get("solver") in ("holds", "violated")
         solved = plain["verdict"] in ("holds", "violated") or said
-        limit = (plain.get("config") or {}).get("timeout")
+        config = plain.get("config") or {}
+        limit = config.get("cpu", config.get("timeout"))
         own_tree = None if plain["family"] == "MIPplanet" else plain["subproblems"]
         return Property(plain["vnnlib"], solved, float(plain["cpu_seconds"]), own_tree, limit)
 
@@ -83,10 +84,14 @@ class Decided:
         return len(next(iter(self.rows.values())))
 
     @property
-    def limit(self) -> float | None:
-        """Seconds each, of the rows run here."""
-        limits = [p.limit for found in self.rows.values() for p in found if p.limit is not None]
-        return max(limits, default=None)
+    def limits(self) -> Mapping[float, Sequence[str]]:
+        """The rows run here by the seconds that they had for each property, the longest first."""
+        by_limit: dict[float, list[str]] = {}
+        for row, found in self.rows.items():
+            longest = max((p.limit for p in found if p.limit is not None), default=None)
+            if longest is not None:
+                by_limit.setdefault(longest, []).append(row)
+        return dict(sorted(by_limit.items(), reverse=True))
 
     def curve(self, row: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Seconds in order, and the per cent of properties solved by then."""

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anybound.experiments.measurement import Measurement
-from anybound.experiments.style import Style
+from anybound.experiments.style import FAMILIES, Style
 
 __all__ = ["Margins"]
 
@@ -91,8 +91,8 @@ class Margins:
 
     @property
     def own(self) -> list[str]:
-        """Rows that a user named, which are called what their method is."""
-        return [label for label, found in self.by_row.items() if found[0].method == label]
+        """Rows of a user's own."""
+        return [label for label, found in self.by_row.items() if found[0].family not in FAMILIES]
 
     @property
     def caption(self) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from anybound.errors import InvalidConfig
+from anybound.experiments.named import Named, distinct
 from anybound.registry import METHODS
 
 __all__ = ["Counts", "Row", "chosen", "incomplete_rows", "own_rows"]
@@ -50,11 +51,12 @@ def incomplete_rows(counts: Counts | None = None) -> tuple[Row, ...]:
     )
 
 
-def own_rows(methods: Sequence[str]) -> tuple[Row, ...]:
-    """Rows of a user's own, named by their methods; each is its own family."""
-    for text in methods:
-        METHODS.parse(text)
-    return tuple(Row(text, text, text) for text in dict.fromkeys(methods))
+def own_rows(methods: Sequence[Named], beside: Sequence[Row] = ()) -> tuple[Row, ...]:
+    """Rows of a user's own; each is its own family."""
+    found = distinct(methods, (row.label for row in beside))
+    for one in found:
+        METHODS.parse(one.text)
+    return tuple(Row(one.name, one.name, one.text) for one in found)
 
 
 def chosen(rows: Sequence[Row], labels: Sequence[str]) -> tuple[Row, ...]:

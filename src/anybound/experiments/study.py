@@ -24,6 +24,7 @@ from anybound.errors import InvalidConfig
 from anybound.experiments.cases import Case, Source
 from anybound.experiments.curve import Curve, Tightened, curves, tightened
 from anybound.experiments.incomplete import Duals, duals, duals_between
+from anybound.experiments.named import Named
 from anybound.experiments.rows import Row
 from anybound.io.records import RecordFile
 from anybound.layers import Layers
@@ -33,7 +34,10 @@ __all__ = ["COMBINED", "SAME_START", "SEARCHED", "STRATEGIES", "Study", "study_r
 
 SAME_START, COMBINED = "same start", "combined"
 STRATEGIES = ("wk", "crown", "compact(steps=3)", "compact(steps=10)")
-SEARCHED = ("slopes(iterations=10)", "then(slopes(iterations=10), proximal(iterations=40))")
+SEARCHED = (
+    Named("Slopes 10", "slopes(iterations=10)"),
+    Named("Slopes 10, Proximal 40", "then(slopes(iterations=10), proximal(iterations=40))"),
+)
 _ON_STRATEGIES = ("WK", "Slopes 100", "Supergradient 740", "Proximal 400")
 _POINTS = 120
 

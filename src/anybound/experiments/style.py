@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-__all__ = ["Look", "Style"]
+__all__ = ["FAMILIES", "Look", "Style"]
 
 _COLOURS: Mapping[str, str] = MappingProxyType(
     {
@@ -26,6 +26,7 @@ _COLOURS: Mapping[str, str] = MappingProxyType(
         "anybound": "#009e73",
     }
 )
+FAMILIES = tuple(_COLOURS)  # of the paper's rows, and of ours
 _OTHERS = ("#7a3b9a", "#c5b000", "#00a6a6", "#7f1d1d", "#5b7f00", "#f781bf")
 _PALE = 0.45
 _LINES = ("-", (0, (6, 1.5)), (0, (3, 1.2)), (0, (1, 1)), (0, (6, 1, 1, 1)))

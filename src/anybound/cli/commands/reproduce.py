@@ -10,6 +10,7 @@ from types import MappingProxyType
 from anybound.cli.command import Command, Example
 from anybound.cli.output import Output, Record
 from anybound.cli.parser import Parser, positive_int, seconds
+from anybound.cli.plugin_text import named_plugin
 from anybound.cli.reproducing import RUN, VARIABLE
 from anybound.errors import InvalidConfig
 
@@ -32,16 +33,16 @@ def _configure(parser: Parser) -> None:
         help="run on the bundled digits, which is what happens without data",
     )
     parser.add_argument(
-        "--method", metavar="M", action="append", default=[],
-        help="a method of your own in every figure and table; may be repeated",
+        "--method", metavar="[NAME=]M", action="append", default=[], type=named_plugin,
+        help="a method of your own in every figure and table, with a name if you like; may be repeated",
     )  # fmt: skip
     parser.add_argument(
         "--row", metavar="ROW", action="append", default=[],
         help="only this row of the paper's and ours; may be repeated (default: all)",
     )  # fmt: skip
     parser.add_argument(
-        "--search", metavar="S", action="append", default=[],
-        help="a search of your own (complete, study); may be repeated",
+        "--search", metavar="[NAME=]S", action="append", default=[], type=named_plugin,
+        help="a search of your own (complete, study), likewise; may be repeated",
     )  # fmt: skip
     parser.add_argument(
         "--images",
@@ -127,8 +128,8 @@ COMMAND = Command(
         ),
         Example("anybound reproduce study --digits", "slopes, combinations, intermediate bounds"),
         Example(
-            'anybound reproduce incomplete --digits --method "slopes(iterations=50)"',
-            "a method of your own beside them",
+            'anybound reproduce incomplete --digits --method "Mine=slopes(iterations=50)"',
+            "a method of your own beside them, called as you like",
         ),
     ),
     configure=_configure,

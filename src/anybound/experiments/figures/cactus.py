@@ -55,8 +55,8 @@ def _name(name: str, decided: Decided | None) -> str:
     if decided is None:
         return f"{name}: no properties"
     many = "property" if decided.count == 1 else "properties"
-    limit = "" if decided.limit is None else f", {decided.limit:g} s"
-    return f"{name}\n{decided.count} {many}{limit}"
+    limits = ", ".join(f"{seconds:g} s" for seconds in decided.limits)
+    return f"{name}\n{decided.count} {many}{limits and ', '}{limits}"
 
 
 def _curves(axes: Axes, decided: Decided, high: float) -> None:
