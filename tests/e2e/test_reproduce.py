@@ -24,7 +24,7 @@ from anybound.experiments.progress import Risen
 from anybound.experiments.properties import PaperProperties
 from anybound.experiments.rows import Row, incomplete_rows
 from anybound.experiments.study import COMBINED, SAME_START, Study
-from anybound.experiments.style import Style
+from anybound.experiments.style import COLOURS, SPARE, Style
 from anybound.experiments.table import Table
 from anybound.experiments.tables import models, orderings, summary
 from anybound.experiments.tables.intermediate_bounds import Strategies
@@ -284,6 +284,7 @@ def test_rows_may_have_limits_of_their_own() -> None:
     found = Decided.of([*slow, *quick], "base")
     assert found is not None
     assert found.limits == {100.0: ["quick"], 20.0: ["slow"]}
+    assert "at most 100 s each for quick; at most 20 s each for slow" in models.table([found]).text
 
 
 def test_recorded_time_outs_have_no_sub_problems(tmp_path: Path) -> None:
@@ -354,6 +355,33 @@ def test_a_method_keeps_its_colour_whatever_is_beside_it() -> None:
         assert few.looks[label].colour == many.looks[label].colour
     assert len({look.colour for look in many.looks.values()}) == 3
     assert many.labels[-1] == OWN
+
+
+# How reds, greens and blues (linear) look to eyes that lack one kind of cone: Machado, Oliveira and Fernandes, 2009.
+VISIONS = {
+    "normal": np.eye(3),
+    "protan": [[0.1523, 1.0526, -0.2049], [0.1145, 0.7863, 0.0992], [-0.0039, -0.0481, 1.0520]],
+    "deutan": [[0.3673, 0.8606, -0.2280], [0.2801, 0.6725, 0.0474], [-0.0118, 0.0429, 0.9689]],
+    "tritan": [[1.2555, -0.0767, -0.1788], [-0.0784, 0.9308, 0.1476], [0.0047, 0.6914, 0.3039]],
+}
+TO_XYZ = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]])
+
+
+def lab(colour: str, vision: object) -> np.ndarray:
+    """A colour's place in CIE L*a*b*, in which a distance of 2 is just seen."""
+    levels = np.array([int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)])
+    linear = np.where(levels <= 0.04045, levels / 12.92, ((levels + 0.055) / 1.055) ** 2.4)
+    x, y, z = np.cbrt(
+        TO_XYZ @ np.clip(np.asarray(vision) @ linear, 0, 1) / (0.9505, 1.0, 1.089) + 1e-9
+    )
+    return np.array([116 * y - 16, 500 * (x - y), 200 * (y - z)])
+
+
+@pytest.mark.parametrize("vision", VISIONS)
+def test_colours_differ_to_all_eyes(vision: str) -> None:
+    seen = [lab(c, VISIONS[vision]) for c in dict.fromkeys((*COLOURS.values(), *SPARE))]
+    apart = [float(np.linalg.norm(a - b)) for i, a in enumerate(seen) for b in seen[:i]]
+    assert min(apart) > 8
 
 
 def test_orderings_stand_beside_the_original_codes(folder: Path) -> None:

@@ -37,7 +37,5 @@ def results(records: Sequence[Record], folder: Path) -> Results:
 
 
 def _what_was_run(decided: Decided) -> str:
-    limits = [
-        f"at most {limit:g} s each for {', '.join(rows)}" for limit, rows in decided.limits.items()
-    ]
-    return f"{decided.network}: {decided.count} properties, one thread; {'; '.join(limits)}."
+    told = f"{decided.network}: {decided.count} properties, one thread"
+    return f"{told}; {decided.limits_told}."

@@ -93,6 +93,11 @@ class Decided:
                 by_limit.setdefault(longest, []).append(row)
         return dict(sorted(by_limit.items(), reverse=True))
 
+    @property
+    def limits_told(self) -> str:
+        """The same in words."""
+        return "; ".join(f"at most {s:g} s each for {', '.join(r)}" for s, r in self.limits.items())
+
     def curve(self, row: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Seconds in order, and the per cent of properties solved by then."""
         times = np.sort([p.seconds for p in self.rows[row] if p.solved])

@@ -1,6 +1,7 @@
 """The look of every figure: one colour per method wherever it appears, told apart by colour-blind eyes too.
 
-The colours are Okabe and Ito's. Of several rows of one family the last is drawn full, the others pale.
+The colours are Okabe and Ito's; the spare ones were chosen to be far from them, and from each other, in any kind of
+colour vision. Of several rows of one family the last is drawn full, the others pale.
 """
 
 from __future__ import annotations
@@ -9,9 +10,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-__all__ = ["FAMILIES", "Look", "Style"]
+__all__ = ["COLOURS", "FAMILIES", "SPARE", "Look", "Style"]
 
-_COLOURS: Mapping[str, str] = MappingProxyType(
+COLOURS: Mapping[str, str] = MappingProxyType(
     {
         "IP": "#a6a6a6",
         "WK": "#56b4e9",
@@ -26,19 +27,17 @@ _COLOURS: Mapping[str, str] = MappingProxyType(
         "anybound": "#009e73",
     }
 )
-FAMILIES = tuple(_COLOURS)  # of the paper's rows, and of ours
-_OTHERS = ("#7a3b9a", "#c5b000", "#00a6a6", "#7f1d1d", "#5b7f00", "#f781bf")
+FAMILIES = tuple(COLOURS)  # of the paper's rows, and of ours
+SPARE = ("#4400aa", "#88cc66", "#aa44ee", "#442200", "#004444", "#884400")
 _PALE = 0.45
-_LINES = ("-", (0, (6, 1.5)), (0, (3, 1.2)), (0, (1, 1)), (0, (6, 1, 1, 1)))
 
 
 @dataclass(frozen=True)
 class Look:
-    """How a row is drawn. `line` is matplotlib's dash pattern."""
+    """How a row is drawn."""
 
     colour: str
     alpha: float
-    line: str | tuple[int, tuple[float, ...]]
 
 
 @dataclass(frozen=True)
@@ -51,16 +50,14 @@ class Style:
     def of(rows: Iterable[tuple[str, str]]) -> Style:
         """For (label, family) pairs; families of the project's own keep their colours, others get the spare ones."""
         pairs = list(dict.fromkeys(rows))
-        families = list(_COLOURS)
-        families += [f for f in dict.fromkeys(family for _, family in pairs) if f not in _COLOURS]
-        spare = families[len(_COLOURS) :]
+        families = list(COLOURS)
+        families += [f for f in dict.fromkeys(family for _, family in pairs) if f not in COLOURS]
+        spare = families[len(COLOURS) :]
         looks: dict[str, Look] = {}
         for label, family in sorted(pairs, key=lambda pair: families.index(pair[1])):
-            colour = _COLOURS.get(family) or _OTHERS[spare.index(family) % len(_OTHERS)]
+            colour = COLOURS.get(family) or SPARE[spare.index(family) % len(SPARE)]
             same = [other for other, name in pairs if name == family]
-            place = len(same) - 1 - same.index(label)
-            line = _LINES[place % len(_LINES)]
-            looks[label] = Look(colour, 1.0 if place == 0 else _PALE, line)
+            looks[label] = Look(colour, 1.0 if label == same[-1] else _PALE)
         return Style(looks)
 
     @property

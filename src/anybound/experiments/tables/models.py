@@ -29,7 +29,9 @@ def make(named: Mapping[str, Decided | None], title: str) -> Table:
         head += [f"{name}: s", "sub-problems", f"timeout of {decided.count}"]
     labels = dict.fromkeys(label for d in present.values() for label in d.style.labels)
     rows = [_line(label, list(present.values())) for label in labels]
-    return Table(title, head, [row for row in rows if any(c is not None for c in row[1:])], _NOTES)
+    limits = dict.fromkeys(d.limits_told for d in present.values() if d.limits)
+    notes = (*_NOTES, *(f"Limits: {told}." for told in limits))
+    return Table(title, head, [row for row in rows if any(c is not None for c in row[1:])], notes)
 
 
 def _line(label: str, found: Sequence[Decided]) -> list[Cell]:
