@@ -29,7 +29,7 @@ from anybound.experiments.table import Table
 from anybound.experiments.tables import models, orderings, summary
 from anybound.experiments.tables.intermediate_bounds import Strategies
 from anybound.experiments.tuning import kept
-from anybound.io.records import Record, RecordFile, read_records
+from anybound.io.records import Record, RecordFile, read_records, to_line
 
 OWN = "slopes(iterations=3)"
 MINE = "Mine"
@@ -329,6 +329,34 @@ def test_what_cannot_be_run_is_refused_in_a_line(
     assert main(["reproduce", *arguments, *where]) == 2
     (line,) = [ln for ln in capsys.readouterr().err.splitlines() if ln.startswith("anybound:")]
     assert word in line
+
+
+@pytest.mark.parametrize("experiment", ["incomplete", "complete", "study"])
+def test_records_of_something_else_are_refused(
+    experiment: str, tmp_path: Path, capsys: Capture
+) -> None:
+    shared = {"role": "madry", "network": "net", "row": "WK", "family": "WK", "epsilon": "0.1"}
+    bound = {**shared, "image": 0, "method": "wk", "lower": [0.0], "seconds": 1.0}
+    lines = {
+        "incomplete": {**bound, "cpu_seconds": 1.0, "iterations": 0, "ambiguous": 3},
+        "complete": record("WK", "a.vnnlib", 1.0, "holds"),
+        "study": {**bound, "kind": "curve", "part": SAME_START, "mean": [0.0]},
+        "nothing": {"a": 1},
+    }
+    for name, line in lines.items():
+        (tmp_path / "records.jsonl").write_text(to_line(line))  # type: ignore[arg-type]  # plain data
+        for more in (["--draw"], ["--digits"]) if name != experiment else ():
+            assert main(["reproduce", experiment, "-q", *more, "-o", str(tmp_path)]) == 2
+            assert "choose another folder" in capsys.readouterr().err
+    (tmp_path / "records.jsonl").write_text("")
+    assert main(["reproduce", experiment, "--draw", "-o", str(tmp_path)]) == 2
+    assert "holds no records" in capsys.readouterr().err
+
+
+def test_a_study_of_searches_alone(tmp_path: Path, capsys: Capture) -> None:
+    (tmp_path / "search.jsonl").write_text(to_line(record("WK", "a.vnnlib", 1.0, "holds")))
+    assert main(["reproduce", "study", "--draw", "-o", str(tmp_path)]) == 0
+    assert "Complete verification" in capsys.readouterr().out
 
 
 def test_without_a_solver_its_rows_are_left_out(

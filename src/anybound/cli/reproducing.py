@@ -35,14 +35,15 @@ def _incomplete(options: Namespace, folder: Path, output: Output) -> Results:
     from anybound.experiments.incomplete import Incomplete
     from anybound.experiments.incomplete_results import results
     from anybound.experiments.measurement import Measurement
+    from anybound.experiments.recorded import records_of
     from anybound.experiments.rows import Counts, chosen, incomplete_rows, own_rows
     from anybound.experiments.tuning import kept
-    from anybound.io.records import RecordFile, read_records
+    from anybound.io.records import RecordFile
     from anybound.runtime.signals import sigterm_interrupts
 
     path = folder / "records.jsonl"
     if options.draw:
-        return results([Measurement.of(r) for r in read_records(path)], folder)
+        return results([Measurement.of(r) for r in records_of(path, "incomplete")], folder)
     _one_thread(options)
     source, roles = _images(options, output), _roles(options, ROLES)
     counts = kept(folder / "counts.json", source, roles) if options.equal_time else Counts()
@@ -51,7 +52,7 @@ def _incomplete(options: Namespace, folder: Path, output: Output) -> Results:
     rows = (*_solvable(asked, options, output), *own)
     run = Incomplete(source, roles, rows, options.images, versions())
     with RecordFile(path) as file, sigterm_interrupts(), display(output) as shown:
-        _tell_before(file, output)
+        _tell_before(file, "incomplete", output)
         total = run.total()
         measured = []
         for m in run.measurements(file):
@@ -64,7 +65,7 @@ def _incomplete(options: Namespace, folder: Path, output: Output) -> Results:
 def _complete(options: Namespace, folder: Path, output: Output) -> Results:
     from anybound.experiments.complete import chosen, own_methods, own_searches, paper_rows
     from anybound.experiments.properties import ROLES
-    from anybound.io.records import read_records
+    from anybound.experiments.recorded import records_of
 
     path = folder / "records.jsonl"
     if not options.draw:
@@ -73,11 +74,11 @@ def _complete(options: Namespace, folder: Path, output: Output) -> Results:
         _decide(options, _roles(options, ROLES), path, rows, own, output)
     from anybound.experiments.complete_results import results
 
-    return results(read_records(path), folder)
+    return results(records_of(path, "complete"), folder)
 
 
 def _study(options: Namespace, folder: Path, output: Output) -> Results:
-    from anybound.io.records import read_records
+    from anybound.experiments.recorded import records_of
 
     path, searched = folder / "records.jsonl", folder / "search.jsonl"
     if not options.draw:
@@ -88,8 +89,9 @@ def _study(options: Namespace, folder: Path, output: Output) -> Results:
             _decide(options, searches, searched, *_study_rows(options), output)
     from anybound.experiments.study_results import results
 
-    known = read_records(searched) if searched.is_file() else []
-    return results(read_records(path), known, folder)
+    known = records_of(searched, "complete") if searched.is_file() else []
+    risen = records_of(path, "study") if path.is_file() or not known else []
+    return results(risen, known, folder)
 
 
 def _parts(networks: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
@@ -123,7 +125,7 @@ def _rise(options: Namespace, roles: Sequence[str], path: Path, output: Output) 
     own = own_rows(options.method, [row for rows in study_rows().values() for row in rows])
     run = Study(_images(options, output), roles, own, options.images)
     with RecordFile(path) as file, sigterm_interrupts(), display(output) as shown:
-        _tell_before(file, output)
+        _tell_before(file, "study", output)
         total = run.total()
         for number, found in enumerate(run.records(file), 1):
             shown.note(f"[{number}/{total}] {found.network} image {found.image}: {found.row}")
@@ -149,7 +151,7 @@ def _decide(
     run = Complete(source, roles, rows, timeout, options.count, versions(), options.cpu)
     run.check(own)
     with RecordFile(path) as file, sigterm_interrupts(), display(output) as shown:
-        _tell_before(file, output)
+        _tell_before(file, "complete", output)
         here = (record for record in run.records(file) if not record.get(ELSEWHERE))
         for number, record in enumerate(here, 1):
             took = f"{record['verdict']:<8} {record['cpu_seconds']:8.2f} s"
@@ -202,7 +204,11 @@ def _check_role(role: str, known: Sequence[str]) -> None:
         raise InvalidConfig(f"--network {role}: there are {', '.join(known)}")
 
 
-def _tell_before(file: RecordFile, output: Output) -> None:
+def _tell_before(file: RecordFile, experiment: str, output: Output) -> None:
+    """What is there already, which has to be the experiment's."""
+    from anybound.experiments.recorded import check_records
+
+    check_records(file.path, file.records, experiment)
     if file.records:
         output.note(f"going on: {len(file.records)} records are in {file.path}")
 
