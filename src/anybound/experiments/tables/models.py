@@ -12,7 +12,7 @@ __all__ = ["make", "table"]
 _NOTES = (
     "CPU seconds of one thread, on average (≥: of time-outs what they were given). Sub-problems of the solved ones.",
     "MIPplanet by the solver's word, to its tolerance: no proof. All other verdicts of rows run here are rigorous.",
-    "Rows recorded elsewhere come with the data set: another machine, another solver, a limit of 3,600 s.",
+    "Rows recorded elsewhere come with the data set: another machine and solver, limits of 3,600 s (base) and 7,200 s.",
 )
 
 
