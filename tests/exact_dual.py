@@ -57,7 +57,7 @@ class _Evaluation:
         self.bias = mpf(0)
         for k, node in enumerate(net.nodes):
             for edge in node.edges:
-                matrix = edge.map.sparse().tocoo()
+                matrix = edge.map.sparse().scipy().tocoo()
                 share = np.array([mpf(0)] * edge.map.in_size, dtype=object)
                 for o, i, w in zip(matrix.row, matrix.col, matrix.data, strict=True):
                     share[i] -= mpf(float(w)) * self.multiplier[k][o]

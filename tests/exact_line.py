@@ -65,7 +65,7 @@ class Along:
     def _affine(self, k: int, at: list[Numbers]) -> Numbers:
         total = [Fraction(0)] * prod(self.network.nodes[k].shape)
         for edge in self.network.nodes[k].edges:
-            matrix = edge.map.sparse().tocoo()
+            matrix = edge.map.sparse().scipy().tocoo()
             for i, j, w in zip(matrix.row, matrix.col, matrix.data, strict=True):
                 total[i] += Fraction(float(w)) * at[edge.source][j]
             if edge.map.bias is not None:

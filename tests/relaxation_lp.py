@@ -97,7 +97,7 @@ def _row_block(
     """own − Σ_j W_kj z_j over all variables."""
     blocks = dict(own)
     for edge in case.network.nodes[k].edges:
-        share = -(edge.map.sparse() @ post[edge.source])
+        share = -(edge.map.sparse().scipy() @ post[edge.source])
         j = edge.source
         blocks[j] = blocks[j] + share if j in blocks else share
     return _place(blocks, post)

@@ -105,11 +105,13 @@ def test_sparse_rows_and_fans(kind: str, seed: int) -> None:
     m, size = case.map, stored_size(case.map, matrix)
     sparse = m.sparse()
     assert sparse.shape == (m.out_size, m.in_size)
-    assert sparse.dtype == np.float64
+    assert sparse.data.dtype == np.float64
     assert_close(torch.from_numpy(sparse.toarray()), matrix, size, 1e-12)
-    sparse.eliminate_zeros()
-    assert (sparse.getnnz(axis=1) <= m.fan_in).all()
-    assert (sparse.getnnz(axis=0) <= m.fan_out).all()
+    assert (np.diff(sparse.indices)[np.diff(sparse.row) == 0] > 0).all()
+    entries = sparse.scipy()
+    entries.eliminate_zeros()
+    assert (entries.getnnz(axis=1) <= m.fan_in).all()
+    assert (entries.getnnz(axis=0) <= m.fan_out).all()
     index = torch.from_numpy(draw.rng.integers(0, m.out_size, draw.int(1, 7)))
     rows, error = m.rows_and_error(index)
     assert rows.shape == error.shape == (len(index), *m.in_shape)

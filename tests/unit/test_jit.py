@@ -1,4 +1,5 @@
-"""What compiled kernels must never do: reorder what is exact, or come from a cache of other sources."""
+"""What compiled kernels must never do: reorder what is exact, come from a cache of other sources or a damaged one, or
+take arrays of another kind for what they were compiled for."""
 
 from __future__ import annotations
 
@@ -6,10 +7,14 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
+import pytest
 
-from anybound.bound.compact.jit import exact, kernel
+from anybound.bound.compact.jit import exact, inner, kernel
+from anybound.bound.compact.machine import load
+from anybound.bound.compact.native import stored
 
 _KERNEL = """
 import numpy as np
@@ -53,9 +58,32 @@ def test_a_changed_inner_function_of_another_package_is_compiled_anew(tmp_path: 
     (tmp_path / "whole.py").write_text(_KERNEL)
     (tmp_path / "parts.py").write_text(_INNER.format(value=1.0))
     assert _result(tmp_path) == 1.0
-    assert len(list((tmp_path / "cache").glob("*.nbi"))) == 1
+    assert len(list((tmp_path / "cache").glob("*.kernel"))) == 1
     (tmp_path / "parts.py").write_text(_INNER.format(value=2.0))
     assert _result(tmp_path) == 2.0
+    (tmp_path / "numba.py").write_text("raise ImportError('a cached kernel needs no compiler')\n")
+    assert _result(tmp_path) == 2.0
+
+
+def test_a_file_that_is_damaged_is_made_anew(tmp_path: Path) -> None:
+    made = []
+
+    def make() -> tuple[str, bytes]:
+        made.append(1)
+        return "entry", bytes(range(256))
+
+    assert (
+        stored(tmp_path, "f", make) == stored(tmp_path, "f", make) == ("entry", bytes(range(256)))
+    )
+    assert len(made) == 1
+    (file,) = tmp_path.iterdir()
+    content = file.read_bytes()
+    for damaged in (b"", content[:-1], content[:100] + b"?" + content[101:], b"\xff" + content):
+        file.write_bytes(damaged)
+        assert stored(tmp_path, "f", make) == ("entry", bytes(range(256)))
+        assert file.read_bytes() == content
+    assert len(made) == 5
+    assert stored(tmp_path / "absent", "f", make) == ("entry", bytes(range(256)))
 
 
 @exact
@@ -84,3 +112,61 @@ def test_exact_functions_are_rounded_as_written_in_kernels_that_reorder() -> Non
     for x in (np.inf, np.nan):
         _both(np.array([x, x]), y)
         assert y[1] == -np.inf
+
+
+class Pair(NamedTuple):
+    """A record in a record."""
+
+    flags: np.ndarray
+    inside: tuple[np.ndarray, float]
+
+
+@inner
+def _fold(words: np.ndarray, factor: float) -> float:
+    total = 0.0
+    for i in range(words.shape[0]):
+        for j in range(words.shape[1]):
+            total += words[i, j] * factor
+    return total
+
+
+@kernel(Pair(np.zeros(1, bool), (np.zeros((1, 1), np.float32), 0.0)), 1, True, np.zeros(1))
+def _all_kinds(pair: Pair, count: int, negative: bool, out: np.ndarray) -> None:
+    matrix, factor = pair.inside
+    out[0] = _fold(matrix, factor) + count
+    if negative:
+        out[0] = -out[0]
+    for i in range(len(pair.flags)):
+        pair.flags[i] = not pair.flags[i]
+
+
+def test_kernels_read_records_arrays_of_any_extent_and_numbers() -> None:
+    rng = np.random.default_rng(0)
+    for shape in ((3, 5), (1, 4), (4, 1), (0, 3), (2, 0)):
+        matrix, flags, out = rng.normal(size=shape).astype(np.float32), np.ones(3, bool), np.ones(1)
+        _all_kinds(Pair(flags, (matrix, 0.5)), 7, True, out)
+        np.testing.assert_allclose(out[0], -(0.5 * matrix.astype(float).sum() + 7), rtol=1e-12)
+        assert not flags.any()
+
+
+def test_kernels_refuse_arrays_that_they_were_not_compiled_for() -> None:
+    fine, out = np.zeros((4, 4), np.float32), np.zeros(1)
+    frozen = fine.copy()
+    frozen.flags.writeable = False
+    for matrix in (fine.astype(float), fine[0], fine[:, ::2], fine.T[1:], frozen):
+        with pytest.raises(TypeError, match="expected float32 with 2 axes, contiguous"):
+            _all_kinds(Pair(np.ones(1, bool), (matrix, 1.0)), 1, False, out)
+    for count in (1.5, np.zeros(1, np.int64)):
+        with pytest.raises(TypeError, match="expected a number, int"):
+            _all_kinds(Pair(np.ones(1, bool), (fine, 1.0)), count, False, out)
+    with pytest.raises(TypeError, match="expected an array of float32"):
+        _all_kinds(Pair(np.ones(1, bool), (0.0, 1.0)), 1, False, out)
+    with pytest.raises(TypeError, match="got 4 arrays and numbers; expected 6"):
+        _all_kinds(fine, 1, False, out)
+    assert out[0] == 0
+
+
+def test_parts_of_kernels_are_functions_and_operations_are_not() -> None:
+    assert _lost(1.0, 2.0**-60) == 2.0**-60
+    with pytest.raises(TypeError, match="only compiled kernels have such an operation"):
+        load(np.zeros(1), 0, 0)

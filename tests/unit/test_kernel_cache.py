@@ -21,9 +21,9 @@ def test_an_empty_cache_is_cold_until_this_version_has_left_a_kernel(
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "kernels"))
     assert kernel_cache.directory() == tmp_path / "kernels"
     assert kernel_cache.is_cold()
-    (tmp_path / "kernels" / "solve-0123456789abcdef.nbi").touch()
+    (tmp_path / "kernels" / "solve-0123456789abcdef.kernel").touch()
     assert kernel_cache.is_cold(), "a kernel of another version does not help"
-    (tmp_path / "kernels" / f"solve-{kernel_cache.digest()}.nbi").touch()
+    (tmp_path / "kernels" / f"solve-{kernel_cache.digest()}.kernel").touch()
     assert not kernel_cache.is_cold()
 
 

@@ -110,7 +110,7 @@ class LinearProgram:
         blocks = {self.offsets[k]: identity(size, format="csr")}
         bias = np.zeros(size)
         for edge in self.hull.network.nodes[k].edges:
-            begin, weight = self.post(edge.source), -edge.map.sparse()
+            begin, weight = self.post(edge.source), -edge.map.sparse().scipy()
             blocks[begin] = blocks[begin] + weight if begin in blocks else weight
             if edge.map.bias is not None:
                 bias = bias + _vector(edge.map.bias.expand(edge.map.out_shape))

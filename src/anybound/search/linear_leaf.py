@@ -67,7 +67,7 @@ def linear_forms(
     network: CompactNetwork, objective: CompactObjective, clause: int, sign: Signs
 ) -> tuple[Forms, Forms]:
     """s_a ẑ_a of the ambiguous rows, and f_r of the clause's rows, where σ is linear on every row."""
-    rows, matrix, ambiguous = network.rows, network.matrix, network.ambiguous
+    rows, matrix, ambiguous = network.rows, network.matrix.scipy(), network.ambiguous
     slope = rows.left.copy()
     slope[ambiguous] = np.where(sign > 0, 1.0, rows.left[ambiguous])
     size = network.inputs

@@ -26,14 +26,15 @@ from typing import NamedTuple, Self
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.sparse import csr_matrix
 
 from anybound.bound.bounds import Bounds
+from anybound.bound.compact.cuts import cut, transposed
 from anybound.bound.compact.packing import Blocks, empty_blocks, pack
 from anybound.bound.compact.rows import Index, Rows, Vector, live_rows
 from anybound.bound.compact.sparse import SparseNetwork
 from anybound.model.activations.bent import Bent
 from anybound.model.activations.identity import Identity
+from anybound.model.affine.csr import Csr
 from anybound.model.domains.box import Box
 from anybound.model.domains.domain import Domain
 from anybound.model.network import Network
@@ -164,24 +165,17 @@ class CompactNetwork:
         return (starts + self.rows.neuron)[self.ambiguous] - self.sparse.offsets[1]
 
     @cached_property
-    def matrix(self) -> csr_matrix:
-        """All maps between rows, `[rows, rows]`: strictly lower block triangular, indices
-        sorted."""
+    def matrix(self) -> Csr:
+        """All maps between rows, `[rows, rows]`: strictly lower block triangular."""
         place = np.full(self.sparse.offsets[-1], -1)
         for j, rows in enumerate(self.nodes[: len(self.sparse.offsets) - 1]):
             place[self.sparse.offsets[j] + rows.neuron] = self.first[j] + np.arange(len(rows))
-        parts = [csr_matrix((self.inputs, self.count))]
+        nothing = np.zeros(0, np.int64)
+        none = np.zeros(self.inputs + 1, np.int64)
+        parts = [Csr(none, nothing, np.zeros(0), (self.inputs, self.count))]
         for k, rows in enumerate(self.nodes[1:], start=1):
-            parts.append(_cut(self.sparse.node(k).matrix, rows.neuron, place))
-        lengths = [np.diff(part.indptr) for part in parts]
-        return csr_matrix(
-            (
-                np.concatenate([part.data for part in parts]),
-                np.concatenate([part.indices for part in parts]),
-                np.concatenate([[0], np.cumsum(np.concatenate(lengths))]),
-            ),
-            shape=(self.count, self.count),
-        )
+            parts.append(cut(self.sparse.node(k).matrix, rows.neuron, place, self.count))
+        return Csr.below(parts)
 
     @cached_property
     def forward(self) -> Blocks:
@@ -191,11 +185,10 @@ class CompactNetwork:
     @cached_property
     def adjoint(self) -> Blocks:
         """h from ν: the rows of the inputs and of the layers."""
-        transposed = self.matrix.T.tocsr()
-        transposed.sort_indices()
-        return pack(transposed, self.first, self._main(transposed))
+        matrix = transposed(self.matrix)
+        return pack(matrix, self.first, self._main(matrix))
 
-    def _main(self, matrix: csr_matrix) -> NDArray[np.bool_] | None:
+    def _main(self, matrix: Csr) -> NDArray[np.bool_] | None:
         """The entries that join each node to the node it shares most entries with; None if that is
         all of them."""
         size = len(self.nodes)
@@ -279,18 +272,27 @@ class CompactNetwork:
         The computed h_j is within γ_m (|a_j| + Σ_k |W_kj|ᵀ|ν_k|) of the exact one, and that moves
         the minimum over z_j by at most as much times max|z_j|; summed over j it is Σ_k |ν_k|ᵀ E_k.
         Padding by zeros adds no error."""
-        reached = np.zeros(self.sparse.offsets[-1])
-        for j, rows in enumerate(self.nodes[: len(self.sparse.offsets) - 1]):
-            reached[self.sparse.offsets[j] + rows.neuron] = rows.size
-        total = float(reached.sum())
+        nodes = self.nodes[: len(self.sparse.offsets) - 1]
+        total = float(np.concatenate([rows.size for rows in nodes]).sum())
+        live = abs(self.matrix).times(self.rows.size)
         parts = [np.zeros(self.inputs)]
         for k, rows in enumerate(self.nodes[1:], start=1):
             node = self.sparse.node(k)
-            products = (node.magnitude @ reached)[rows.neuron]
+            products = live[self.first[k] : self.first[k + 1]]
+            if node.uncancelled is not None:
+                products = node.magnitude.times(self._reached)[rows.neuron]
             price = (gamma(self.terms, torch.float64) + node.relative) * products
             price = price + 2 * node.lost + 4 * _TINY
             parts.append(price + node.absolute * total + node.bias_error)
         return 1.001 * (np.concatenate(parts) + gamma(terms, torch.float64) * np.abs(self.bias))
+
+    @cached_property
+    def _reached(self) -> Vector:
+        """max|z_j| of all neurons of the network, 0 of those without a row."""
+        reached = np.zeros(self.sparse.offsets[-1])
+        for j, rows in enumerate(self.nodes[: len(self.sparse.offsets) - 1]):
+            reached[self.sparse.offsets[j] + rows.neuron] = rows.size
+        return reached
 
     @cached_property
     def numbers(self) -> Index:
@@ -298,16 +300,6 @@ class CompactNetwork:
         numbers = np.full(self.count + 1, -1)
         numbers[self.ambiguous] = np.arange(len(self.ambiguous))
         return numbers
-
-
-def _cut(matrix: csr_matrix, neuron: Index, place: Index) -> csr_matrix:
-    """The rows `neuron` with their columns renumbered, those without a place left out."""
-    own = matrix[neuron]
-    column = place[own.indices]
-    live = column >= 0
-    count = np.concatenate([[0], np.cumsum(live)])
-    shape = (len(neuron), int(place.max(initial=-1)) + 1)
-    return csr_matrix((own.data[live], column[live], count[own.indptr]), shape=shape)
 
 
 def _padded(values: Vector) -> Vector:

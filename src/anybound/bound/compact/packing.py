@@ -17,10 +17,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_matrix
 
 from anybound.bound.compact.jit import inner, kernel
 from anybound.bound.compact.machine import ROWS
+from anybound.model.affine.csr import Csr
 
 Float = NDArray[np.float32] | NDArray[np.float64]
 _WINDOW = 24  # open blocks that a short one is compared with
@@ -58,7 +58,7 @@ def empty_blocks() -> Blocks:
     )
 
 
-def pack(matrix: csr_matrix, layer: NDArray[np.int64], main: NDArray[np.bool_] | None) -> Blocks:
+def pack(matrix: Csr, layer: NDArray[np.int64], main: NDArray[np.bool_] | None) -> Blocks:
     """Blocks of the rows `layer[0] : layer[-1]` of a float64 matrix with sorted indices.
 
     `main[p]` tells which entries decide on what rows go together (all of them if None): in a
@@ -67,7 +67,9 @@ def pack(matrix: csr_matrix, layer: NDArray[np.int64], main: NDArray[np.bool_] |
     indptr, indices = matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32)
     source = _Rows(indptr, indices, matrix.data, order, group, layer - layer[0])
     plan = _empty_plan(len(order), len(layer), len(indices), matrix.shape[1])
-    count, entries = _make_plan(source, plan)
+    made = np.zeros(2, np.int64)
+    _make_plan(source, plan, made)
+    count, entries = made.tolist()
     blocks = Blocks(
         np.full((count, ROWS), matrix.shape[0], np.int32),
         np.zeros(count + 1, np.int64),
@@ -96,7 +98,7 @@ def _empty_plan(rows: int, layers: int, entries: int, columns: int) -> _Plan:
 
 
 def _groups(
-    matrix: csr_matrix, layer: NDArray[np.int64], main: NDArray[np.bool_] | None
+    matrix: Csr, layer: NDArray[np.int64], main: NDArray[np.bool_] | None
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """The rows in an order that puts equal column patterns of a layer side by side, and each one's
     group.
@@ -275,9 +277,9 @@ def _plan_example() -> tuple[object, ...]:
     return rows, _Plan(block, wide, wide, wide, wide, narrow, narrow, wide)
 
 
-@kernel(*_plan_example())
-def _make_plan(source: Any, plan: Any) -> Any:
-    """Fill the plan; how many blocks it has and how many entries they have together."""
+@kernel(*_plan_example(), np.zeros(2, np.int64))
+def _make_plan(source: Any, plan: Any, made: Any) -> Any:
+    """Fill the plan; `made` says how many blocks it has and how many entries they have together."""
     count, used = 0, 0
     plan.layer[0] = 0
     for k in range(len(source.layer) - 1):
@@ -286,7 +288,7 @@ def _make_plan(source: Any, plan: Any) -> Any:
     entries = 0
     for b in range(count):
         entries += plan.length[b]
-    return count, entries
+    made[0], made[1] = count, entries
 
 
 @kernel(*_plan_example(), empty_blocks())

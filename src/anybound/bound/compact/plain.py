@@ -62,7 +62,7 @@ def backward(
     with_goal = number >= 0
     h[:, with_goal] = scale[:, None] * coefficient[:, number[with_goal]]
     value = scale * constant
-    matrix = network.matrix
+    matrix = network.matrix.scipy()
     for k in range(len(network.nodes) - 1, 0, -1):
         at = np.arange(network.first[k], network.first[k + 1])
         h[:, at] += nu @ matrix[:, at]
@@ -108,7 +108,7 @@ def _at(values: Vector, number: Index) -> Vector:
 
 def forward(network: CompactNetwork, sweep: Backward, sign: Vector, slope: Vector) -> Forward:
     """The derivatives of `sweep.value`, node by node from the input's minimiser z_0."""
-    rows, matrix = network.rows, network.matrix
+    rows, matrix = network.rows, network.matrix.scipy()
     z, zhat = np.zeros_like(sweep.h), np.zeros_like(sweep.h)
     at = np.arange(network.inputs)
     z[:, at] = np.where(sweep.h[:, at] > 0, rows.lower[at], rows.upper[at])

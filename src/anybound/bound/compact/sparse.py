@@ -18,9 +18,9 @@ from typing import Self
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.sparse import csr_matrix
 
 from anybound.model.affine.chain import parts_of
+from anybound.model.affine.csr import Csr
 from anybound.model.network import Edge, Network
 from anybound.rounding import gamma
 
@@ -33,11 +33,11 @@ class SparseNode:
 
     |W* − W| <= relative·magnitude + absolute at entries the maps allow, |b* − b| <= bias_error;
     `magnitude` is Σ |W_e| over the edges e, which may cancel in W = Σ W_e, and |W_m| ⋯ |W_1| for
-    maps applied one after the other. `lost` is at least what underflow takes from an entry of
-    `magnitude` times a vector."""
+    maps applied one after the other; `uncancelled` is that where it is not just |W|. `lost` is at
+    least what underflow takes from an entry of `magnitude` times a vector."""
 
-    matrix: csr_matrix
-    magnitude: csr_matrix
+    matrix: Csr
+    uncancelled: Csr | None
     bias: Vector
     relative: float
     absolute: float
@@ -48,10 +48,10 @@ class SparseNode:
     def of(cls, edges: Sequence[Edge], size: int, offsets: Sequence[int]) -> Self:
         """The sum of a node's edges; node j's first column is `offsets[j]`."""
         matrix = _total([(edge, edge.map.sparse()) for edge in edges], offsets)
-        magnitude = matrix
+        uncancelled = None
         parallel = len({edge.source for edge in edges}) < len(edges)
         if parallel or any(_composed(edge) for edge in edges):
-            magnitude = _total([(edge, edge.map.abs().sparse()) for edge in edges], offsets)
+            uncancelled = _total([(edge, edge.map.abs().sparse()) for edge in edges], offsets)
         bias, largest = np.zeros(size), 0.0  # what is lost depends on the summands, not on the sum
         for edge in edges:
             if edge.map.bias is not None:
@@ -61,7 +61,7 @@ class SparseNode:
         errors = [edge.map.error for edge in edges]
         return cls(
             matrix,
-            abs(magnitude),
+            uncancelled,
             bias,
             max(
                 e.map.error.relative + gamma(e.map.fan_in + len(edges), torch.float64)
@@ -75,23 +75,25 @@ class SparseNode:
             sum(edge.map.lost(torch.float64) for edge in edges),
         )
 
+    @cached_property
+    def magnitude(self) -> Csr:
+        """What the error of an entry is relative to."""
+        return abs(self.matrix) if self.uncancelled is None else abs(self.uncancelled)
+
 
 def _composed(edge: Edge) -> bool:
     """Whether W is a product of several matrices with weights, which `sparse` multiplies out."""
     return sum(part.has_weights for part in parts_of(edge.map)) > 1
 
 
-def _total(parts: list[tuple[Edge, csr_matrix]], offsets: Sequence[int]) -> csr_matrix:
+def _total(parts: list[tuple[Edge, Csr]], offsets: Sequence[int]) -> Csr:
     """The sum of the edges' matrices, each with its columns moved to where its source stands."""
     total = None
     for edge, own in parts:
-        own.sum_duplicates()
-        place = own.indices + own.indices.dtype.type(offsets[edge.source])
-        moved = csr_matrix((own.data, place, own.indptr), shape=(own.shape[0], offsets[-1]))
+        moved = own.moved(offsets[edge.source], offsets[-1])
         total = moved if total is None else total + moved
     if total is None:
         raise ValueError("a node without edges has no pre-activation")
-    total.sort_indices()
     return total
 
 

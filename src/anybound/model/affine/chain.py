@@ -30,20 +30,18 @@ from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from itertools import pairwise
 from math import prod
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import torch
 from torch import Tensor
 
 from anybound.errors import InvalidModel
+from anybound.model.affine.csr import Csr
 from anybound.model.affine.map import AffineMap, WeightError
 from anybound.model.affine.rounding import largest, rounded_product, two_sum
 from anybound.model.affine.scale import Scale
 from anybound.model.affine.weight_error import combined, plus, times
 from anybound.rounding import gamma
-
-if TYPE_CHECKING:
-    from scipy.sparse import csr_matrix
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,8 +129,10 @@ class Chain(AffineMap):
             self, maps=moved.maps, bias=bias, error=replace(moved.error, bias=error.bias)
         )
 
-    def sparse(self) -> csr_matrix:
-        return reduce(lambda product, m: m.sparse() @ product, self.maps[1:], self.maps[0].sparse())
+    def sparse(self) -> Csr:
+        return reduce(
+            lambda product, m: m.sparse().after(product), self.maps[1:], self.maps[0].sparse()
+        )
 
     @property
     def has_weights(self) -> bool:

@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import gcd, prod
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -22,12 +21,10 @@ from torch import Tensor
 from torch.nn import functional
 
 from anybound.errors import InvalidModel
+from anybound.model.affine.csr import Csr
 from anybound.model.affine.forms import adjoint_forms
 from anybound.model.affine.map import EXACT, Shape, Weighted, WeightError
 from anybound.model.affine.race import Race
-
-if TYPE_CHECKING:
-    from scipy.sparse import csr_matrix
 
 Pads = tuple[tuple[int, int], ...]
 _CONV = {1: functional.conv1d, 2: functional.conv2d, 3: functional.conv3d}
@@ -106,14 +103,12 @@ class Conv(Weighted):
         rows[row * self.in_size + column] = value
         return rows.reshape(-1, *self.in_shape)
 
-    def sparse(self) -> csr_matrix:
-        from scipy.sparse import csr_matrix
-
+    def sparse(self) -> Csr:
         row, column, value = self._entries(torch.arange(self.out_size, device=self.weight.device))
         starts = np.zeros(self.out_size + 1, dtype=np.int64)
         starts[1:] = row.bincount(minlength=self.out_size).cumsum(0).cpu().numpy()
-        entries = value.double().cpu().numpy(), column.cpu().numpy(), starts
-        return csr_matrix(entries, shape=(self.out_size, self.in_size))
+        entries = starts, column.cpu().numpy(), value.double().cpu().numpy()
+        return Csr(*entries, (self.out_size, self.in_size))
 
     @property
     def fan_in(self) -> int:

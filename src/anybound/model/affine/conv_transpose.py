@@ -10,17 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import torch
 from torch import Tensor
 
 from anybound.errors import InvalidModel
 from anybound.model.affine.conv import Conv, check_kernel, per_axis, per_channel
+from anybound.model.affine.csr import Csr
 from anybound.model.affine.map import EXACT, AffineMap, Shape, WeightError
-
-if TYPE_CHECKING:
-    from scipy.sparse import csr_matrix
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,8 +90,8 @@ class ConvTranspose(AffineMap):
         error = replace(twin.error, bias=error.bias)
         return replace(self, twin=replace(twin, error=EXACT), bias=bias, error=error)
 
-    def sparse(self) -> csr_matrix:
-        return self.twin.sparse().T.tocsr()
+    def sparse(self) -> Csr:
+        return self.twin.sparse().transposed()
 
     @property
     def fan_in(self) -> int:

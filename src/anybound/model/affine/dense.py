@@ -7,16 +7,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from anybound.errors import InvalidModel
+from anybound.model.affine.csr import Csr
 from anybound.model.affine.map import EXACT, Shape, Weighted, WeightError
-
-if TYPE_CHECKING:
-    from scipy.sparse import csr_matrix
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,11 +51,13 @@ class Dense(Weighted):
         rows[torch.arange(len(index), device=index.device), index // len(self.weight)] = chosen
         return rows.reshape(-1, *self.in_shape)
 
-    def sparse(self) -> csr_matrix:
-        from scipy.sparse import csr_matrix, identity, kron
-
-        block = csr_matrix(self.weight.double().cpu().numpy())
-        return csr_matrix(kron(identity(prod(self.in_shape[:-1])), block, format="csr"))
+    def sparse(self) -> Csr:
+        weight = self.weight.double().cpu().numpy()
+        times, (rows, columns) = np.arange(prod(self.in_shape[:-1]))[:, None], weight.shape
+        row, column = np.nonzero(weight)
+        data = np.tile(weight[row, column], len(times))
+        row, column = (row + rows * times).ravel(), (column + columns * times).ravel()
+        return Csr.of(row, column, data, (self.out_size, self.in_size))
 
     @property
     def fan_in(self) -> int:

@@ -14,19 +14,17 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import torch
 from torch import Tensor
 
 from anybound.errors import InvalidModel
 from anybound.layers import Shape
+from anybound.model.affine.csr import Csr
 from anybound.model.affine.rounding import largest, narrowed
 from anybound.model.affine.weight_error import EXACT, WeightError, combined, plus, times
 from anybound.rounding import underflow
-
-if TYPE_CHECKING:
-    from scipy.sparse import csr_matrix
 
 __all__ = [
     "EXACT",
@@ -66,7 +64,7 @@ class AffineMap(ABC):
         """The map z ↦ |W| z, without bias; for a chain, the product of its maps' |W|."""
 
     @abstractmethod
-    def sparse(self) -> csr_matrix:
+    def sparse(self) -> Csr:
         """W as a float64 matrix `[prod(out_shape), prod(in_shape)]`."""
 
     @abstractmethod

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+import numpy as np
 from torch import Tensor
 
 from anybound.errors import InvalidModel
+from anybound.model.affine.csr import Csr
 from anybound.model.affine.map import EXACT, Shape, Weighted, WeightError, broadcasts
-
-if TYPE_CHECKING:
-    from scipy.sparse import csr_matrix
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,10 +33,10 @@ class Scale(Weighted):
     def _transpose(self, rho: Tensor) -> Tensor:
         return rho * self.weight
 
-    def sparse(self) -> csr_matrix:
-        from scipy.sparse import csr_matrix, diags
-
-        return csr_matrix(diags(self.weight.double().cpu().expand(self.in_shape).numpy().ravel()))
+    def sparse(self) -> Csr:
+        weight = self.weight.double().cpu().expand(self.in_shape).numpy().ravel()
+        size = np.arange(len(weight) + 1)
+        return Csr(size, size[:-1], weight, (len(weight), len(weight)))
 
     @property
     def fan_in(self) -> int:

@@ -19,6 +19,7 @@ from torch import Tensor
 
 from anybound.errors import InvalidModel
 from anybound.model.affine.chain import composed_error
+from anybound.model.affine.csr import Csr
 from anybound.model.affine.dense import Dense
 from anybound.model.affine.map import Weighted
 from anybound.model.affine.rounding import largest
@@ -78,13 +79,11 @@ class SparseMatrix(Weighted):
         columns: Tensor = torch.sparse.mm(self._backward, rho.T)
         return columns.T
 
-    def sparse(self) -> csr_matrix:
-        from scipy.sparse import csr_matrix
-
+    def sparse(self) -> Csr:
         weight, row, column = (
             t.cpu().numpy() for t in (self.weight.double(), self.row, self.column)
         )
-        return csr_matrix((weight, (row, column)), shape=(self.out_size, self.in_size))
+        return Csr.of(row, column, weight, (self.out_size, self.in_size))
 
     @cached_property
     def fan_in(self) -> int:
@@ -127,12 +126,12 @@ def merged_into_dense(second: SparseMatrix, first: Dense) -> Dense | None:
 
 def merged_sparse(second: SparseMatrix, first: SparseMatrix) -> SparseMatrix | None:
     """W_2 W_1 as a sparse matrix, if it has no more nonzeros than both together."""
-    bound = (second.abs().sparse() @ first.abs().sparse()).tocsr()
+    bound = (second.abs().sparse().scipy() @ first.abs().sparse().scipy()).tocsr()
     if bound.nnz > len(second.weight) + len(first.weight):
         return None
     error = _error_of_product(second, first, float(bound.max()) if bound.nnz else 0.0)
     # Sums that cancel stay as explicit zeros, so that the pattern covers every possible nonzero.
-    product = (second.sparse() @ first.sparse()).tocsr()
+    product = (second.sparse().scipy() @ first.sparse().scipy()).tocsr()
     return SparseMatrix.from_scipy(product, error=error)
 
 

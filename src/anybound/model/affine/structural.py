@@ -16,19 +16,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
 from anybound.errors import InvalidModel
+from anybound.model.affine.csr import Csr
 from anybound.model.affine.map import Shape, Weightless
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-    from scipy.sparse import csr_matrix
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +47,7 @@ class Reshape(Weightless):
     def _transpose(self, rho: Tensor) -> Tensor:
         return rho.reshape(-1, *self.in_shape)
 
-    def sparse(self) -> csr_matrix:
+    def sparse(self) -> Csr:
         return selection(np.arange(self.out_size), self.in_size)
 
     @property
@@ -92,7 +90,7 @@ class Permute(Weightless):
     def _transpose(self, rho: Tensor) -> Tensor:
         return rho.permute(0, *(self.axes.index(axis) + 1 for axis in range(len(self.axes))))
 
-    def sparse(self) -> csr_matrix:
+    def sparse(self) -> Csr:
         index = np.arange(self.in_size).reshape(self.in_shape).transpose(self.axes)
         return selection(index.ravel(), self.in_size)
 
@@ -144,7 +142,7 @@ class Gather(Weightless):
         out = rho.new_zeros(len(rho), self.in_size)
         return out.index_add_(1, self.index, rho.reshape(len(rho), -1)).reshape(-1, *self.in_shape)
 
-    def sparse(self) -> csr_matrix:
+    def sparse(self) -> Csr:
         return selection(self.index.cpu().numpy(), self.in_size)
 
     @property
@@ -197,7 +195,7 @@ class Pad(Weightless):
     def _transpose(self, rho: Tensor) -> Tensor:
         return functional.pad(rho, [-side for pair in reversed(self.pads) for side in pair])
 
-    def sparse(self) -> csr_matrix:
+    def sparse(self) -> Csr:
         index = torch.arange(1, self.in_size + 1).reshape(1, *self.in_shape)
         return selection(self._linear(index).flatten().numpy() - 1, self.in_size)
 
@@ -239,10 +237,10 @@ class Sum(Weightless):
     def _transpose(self, rho: Tensor) -> Tensor:
         return rho.reshape(-1, *self._kept_shape).expand(-1, *self.in_shape)
 
-    def sparse(self) -> csr_matrix:
+    def sparse(self) -> Csr:
         outputs = np.arange(self.out_size).reshape(self._kept_shape)
         index = np.broadcast_to(outputs, self.in_shape).ravel()
-        return selection(index, self.out_size).T.tocsr()
+        return selection(index, self.out_size).transposed()
 
     @property
     def fan_in(self) -> int:
@@ -253,12 +251,8 @@ class Sum(Weightless):
         return 1
 
 
-def selection(index: NDArray[np.int64], columns: int) -> csr_matrix:
+def selection(index: NDArray[np.int64], columns: int) -> Csr:
     """The 0/1 matrix whose row i has its one at column `index[i]`, and none if that is negative."""
-    from scipy.sparse import csr_matrix
-
     taken = index >= 0
     starts = np.concatenate([[0], np.cumsum(taken)])
-    return csr_matrix(
-        (np.ones(int(taken.sum())), index[taken], starts), shape=(len(index), columns)
-    )
+    return Csr(starts, index[taken], np.ones(int(taken.sum())), (len(index), columns))

@@ -13,8 +13,7 @@ from __future__ import annotations
 from typing import Any
 
 from anybound.bound.compact.jit import inner
-from anybound.bound.compact.machine import LANES64, load, splat
-from anybound.search.input_split.lanes import multiply_add, total
+from anybound.bound.compact.machine import LANES64, load, multiply_add, splat, total
 from anybound.search.input_split.zonotope import (
     ZERO,
     U,

@@ -14,8 +14,16 @@ import math
 from typing import Any
 
 from anybound.bound.compact.jit import inner
-from anybound.bound.compact.machine import LANES64, absolute, copysign, load, splat, store
-from anybound.search.input_split.lanes import multiply_add, total
+from anybound.bound.compact.machine import (
+    LANES64,
+    absolute,
+    copysign,
+    load,
+    multiply_add,
+    splat,
+    store,
+    total,
+)
 from anybound.search.input_split.zonotope import ZERO, U
 
 L = LANES64

@@ -6,8 +6,7 @@ import math
 from typing import Any
 
 from anybound.bound.compact.jit import inner
-from anybound.bound.compact.machine import LANES64, load, splat, store
-from anybound.search.input_split.lanes import multiply_add
+from anybound.bound.compact.machine import LANES64, load, multiply_add, splat, store
 
 L = LANES64
 

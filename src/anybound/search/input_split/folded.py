@@ -21,13 +21,13 @@ from typing import NamedTuple, Self
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.sparse import csr_matrix
 
 from anybound.bound.bounds import Bounds
 from anybound.bound.compact.sparse import SparseNetwork
 from anybound.model.activations.activation import Activation
 from anybound.model.activations.bent import Bent
 from anybound.model.activations.identity import Identity
+from anybound.model.affine.csr import Csr
 from anybound.model.domains.box import Box
 from anybound.model.network import Network
 from anybound.rounding import gamma, underflow
@@ -73,7 +73,7 @@ class Layer:
     """Node k: its kept neurons, the map over the kept columns of all nodes before it."""
 
     neuron: Index
-    matrix: csr_matrix
+    matrix: Csr
     bias: Vector
     slack: Vector
     price: Vector
@@ -132,7 +132,7 @@ class Folded:
         """The arrays that the kernels read."""
         maps = _Maps()
         for k, layer in enumerate(self.layers, start=1):
-            maps.add(layer.matrix.tocsc(), self.first[: k + 1])
+            maps.add(layer.matrix, self.first[: k + 1])
         inputs = len(self.inputs)
 
         def join(name: str, fill: float = 0.0) -> Vector:
@@ -201,7 +201,9 @@ class _Columns:
                 x.numpy() for x in activation.flattened(network.nodes[k].shape).range(l, u)
             )
             reads = (
-                abs(sparse.node(k).matrix)[:, : offsets[k]] @ np.concatenate(varies).astype(float)
+                abs(sparse.node(k).matrix)
+                .between(0, offsets[k])
+                .times(np.concatenate(varies).astype(float))
                 > 0
             )
             lower.append(low)
@@ -226,7 +228,11 @@ def _hidden(sparse: SparseNetwork, columns: _Columns, k: int) -> Layer:
     return _layer(
         columns,
         kept,
-        (node.matrix[kept, :width], node.magnitude[kept, :width], node.bias[kept]),
+        (
+            node.matrix.rows(kept).between(0, width),
+            node.magnitude.rows(kept).between(0, width),
+            node.bias[kept],
+        ),
         (node.relative, node.absolute, np.full(len(kept), node.bias_error)),
         left,
     )
@@ -241,7 +247,7 @@ def _last(problem: Problem, columns: _Columns, rows: Sequence[int]) -> Layer:
         none = torch.zeros(1, len(rows), size, dtype=torch.float64)
         blocks.append(objective.coefficients.get(j, none).reshape(len(rows), size).numpy())
         errors.append(objective.errors.get(j, none).reshape(len(rows), size).numpy())
-    matrix = csr_matrix(np.concatenate(blocks, axis=1))
+    matrix = Csr.dense(np.concatenate(blocks, axis=1))
     error = objective.constant_error[0].numpy() + np.concatenate(errors, axis=1) @ columns.size
     return _layer(
         columns,
@@ -261,7 +267,7 @@ def _corners(problem: Problem) -> tuple[Vector, Vector]:
 def _layer(
     columns: _Columns,
     neuron: Index,
-    affine: tuple[csr_matrix, csr_matrix, Vector],
+    affine: tuple[Csr, Csr, Vector],
     errors: tuple[float, float, Vector],
     left: Vector,
 ) -> Layer:
@@ -271,18 +277,17 @@ def _layer(
     width = matrix.shape[1]
     varies, size = columns.varies[:width], columns.size[:width]
     constant = np.flatnonzero(~varies)
-    fixed = csr_matrix(matrix)[:, constant]
+    fixed = matrix.only(~varies)
     weight = abs(fixed)
     middle, radius = columns.middle[constant], columns.radius[constant]
-    shifted = bias + fixed @ middle
+    shifted = bias + fixed.times(middle)
     # sums along rows here, along columns in an adjoint sweep
     rounding = gamma(2 * (len(columns.size) + columns.rows) + 64, torch.float64)
-    slack = bias_error + rounding * (weight @ abs(middle) + abs(bias)) + weight @ radius
-    slack = slack + relative * _SAFE * (magnitude @ size) + absolute * size.sum()
+    slack = bias_error + rounding * (weight.times(abs(middle)) + abs(bias)) + weight.times(radius)
+    slack = slack + relative * _SAFE * (magnitude.times(size)) + absolute * size.sum()
     slack = slack + _TINY * (1 + size.max(initial=0.0))
-    kept = csr_matrix(csr_matrix(matrix)[:, np.flatnonzero(varies)])
-    kept.sort_indices()
-    reach = abs(kept) @ size[varies] + abs(shifted)
+    kept = matrix.only(varies)
+    reach = abs(kept).times(size[varies]) + abs(shifted)
     price = _SAFE * (slack * _SAFE + 2 * rounding * reach)
     return Layer(neuron, kept, shifted, _SAFE * slack, price, left, find_twins(kept, shifted, left))
 
@@ -319,17 +324,17 @@ class _Maps:
         self._weight: list[Vector] = []
         self._sizes = {"dense": 0, "row": 0, "column": 0}
 
-    def add(self, matrix: csr_matrix, first: Index) -> None:
+    def add(self, matrix: Csr, first: Index) -> None:
         """A node's maps; `first` says where the columns of each node before it begin."""
         for j in range(len(first) - 1):
-            part = matrix[:, first[j] : first[j + 1]]
+            part = matrix.between(first[j], first[j + 1])
             if part.nnz:
                 self._source.append(j)
                 dense = part.nnz > _DENSE * part.shape[0] * part.shape[1]
-                (self._add_dense if dense else self._add_sparse)(part.tocsr())
+                (self._add_dense if dense else self._add_sparse)(part)
         self._maps.append(len(self._source))
 
-    def _add_dense(self, part: csr_matrix) -> None:
+    def _add_dense(self, part: Csr) -> None:
         rows, columns = part.shape
         stride = -(-rows // PAD) * PAD
         block = np.zeros((columns, stride))
@@ -339,7 +344,7 @@ class _Maps:
         self._dense.append(block.reshape(-1))
         self._sizes["dense"] += block.size
 
-    def _add_sparse(self, part: csr_matrix) -> None:
+    def _add_sparse(self, part: Csr) -> None:
         self._start.append(self._sizes["row"])
         self._stride.append(0)
         self._row.append(part.indptr.astype(np.int64) + self._sizes["column"])

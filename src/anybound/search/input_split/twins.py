@@ -13,7 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_matrix
+
+from anybound.model.affine.csr import Csr
 
 Index = NDArray[np.int64]
 
@@ -25,12 +26,14 @@ class Twins(NamedTuple):
     mirrored: NDArray[np.int8]
 
 
-def find_twins(matrix: csr_matrix, bias: NDArray[np.float64], left: NDArray[np.float64]) -> Twins:
+def find_twins(matrix: Csr, bias: NDArray[np.float64], left: NDArray[np.float64]) -> Twins:
     """Rows of one layer with the same σ and equal or opposite weights and bias, bit by bit; indices are sorted."""
     rows, columns = matrix.shape
     twin, mirrored = np.full(rows, -1, np.int64), np.zeros(rows, np.int8)
     probe = np.random.default_rng(0).uniform(1.0, 2.0, columns)
-    image = matrix @ probe + bias * 1.5  # twins have the same |image|, and hardly anything else has
+    image = (
+        matrix.times(probe) + bias * 1.5
+    )  # twins have the same |image|, and hardly anything else has
     order = np.argsort(abs(image), kind="stable")
     leader = -1
     for row in order:
@@ -44,7 +47,7 @@ def find_twins(matrix: csr_matrix, bias: NDArray[np.float64], left: NDArray[np.f
     return Twins(twin, mirrored)
 
 
-def _agree(matrix: csr_matrix, bias: NDArray[np.float64], i: int, j: int, sign: int) -> bool:
+def _agree(matrix: Csr, bias: NDArray[np.float64], i: int, j: int, sign: int) -> bool:
     own, other = (slice(matrix.indptr[q], matrix.indptr[q + 1]) for q in (i, j))
     return bool(
         bias[i] == sign * bias[j]

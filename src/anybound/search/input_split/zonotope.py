@@ -22,9 +22,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from anybound.bound.compact.jit import exact, inner
-from anybound.bound.compact.machine import LANES64, absolute, load, splat, store
+from anybound.bound.compact.machine import (
+    LANES64,
+    absolute,
+    load,
+    multiply_add,
+    splat,
+    store,
+    total,
+)
 from anybound.search.input_split.folded import Index, Net, Vector
-from anybound.search.input_split.lanes import multiply_add, total
 
 L = LANES64
 ZERO = 0.0
