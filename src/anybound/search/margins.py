@@ -12,7 +12,7 @@ Shapes: points are `[C, S, *input_shape]`, S points for each of C clauses; value
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import NamedTuple
 
@@ -65,13 +65,17 @@ class Margins:
             self.offsets.to(dtype),
         )
 
+    def any_clause(self) -> Margins:
+        """Of the first clause alone: for points that serve all of them."""
+        return replace(self, rows=self.rows[:1], offsets=self.offsets[:1])
+
     def room_for(self, points: int) -> int:
         """How many of `points` points per clause fit into a batch; at least one."""
         numbers = sum(prod(node.shape) for node in self.network.nodes) * self.clauses
         return max(1, min(points, _MOST_NUMBERS // numbers))
 
     def values(self, x: Tensor) -> Tensor:
-        """m_c(x), `[C, S]`."""
+        """m_c(x), `[C, S]`; of points `[1, S, *input_shape]`, too."""
         return self._row_values(self.network.forward(x)).amax(-1)
 
     def slope(self, x: Tensor) -> Slope:

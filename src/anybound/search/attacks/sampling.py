@@ -1,6 +1,7 @@
 """Random points, and the farthest points in random directions: corners of a box, a ball's surface.
 
-No gradients: for sets of few dimensions, and for networks whose gradients vanish.
+No gradients: for sets of few dimensions, and for networks whose gradients vanish. A point is tried for all clauses at
+once, which costs little more than for one.
 """
 
 from __future__ import annotations
@@ -18,15 +19,19 @@ from anybound.search.margins import Margins
 
 @dataclass(frozen=True)
 class Sampling(Attack):
-    """Up to `points` per clause at once, `rounds` times (for ever if 0)."""
+    """Up to `points` at once, `rounds` times (for ever if 0)."""
 
     points: int = 4096
     rounds: int = 0
 
     def run(self, margins: Margins, starts: Tensor, generator: torch.Generator) -> Iterator[Tried]:
         del starts
-        for x in batches(margins, self.points, self.rounds, generator):
-            yield Tried(x, margins.values(x))
+        for x in batches(margins.any_clause(), self.points, self.rounds, generator):
+            yield _tried(margins, x)
             direction = torch.randn(x.shape, generator=generator, dtype=x.dtype)
-            border = margins.project(margins.center() + margins.downhill(direction))
-            yield Tried(border, margins.values(border))
+            yield _tried(margins, margins.project(margins.center() + margins.downhill(direction)))
+
+
+def _tried(margins: Margins, x: Tensor) -> Tried:
+    """Points `[1, S, *input_shape]` for every clause."""
+    return Tried(x.expand(margins.clauses, *x.shape[1:]), margins.values(x))
