@@ -27,7 +27,7 @@ from anybound.errors import InvalidConfig, InvalidInput
 from anybound.io.onnx_reader import load
 from anybound.io.records import Record, outcome_record
 from anybound.io.replay import Replay
-from anybound.io.trust import compare, within
+from anybound.io.trust import anywhere, compare, within
 from anybound.io.vnnlib import read_vnnlib
 from anybound.model.network import Network
 from anybound.outcome import Outcome
@@ -106,7 +106,7 @@ def verify(  # noqa: PLR0913  (the one call for everything; all but two argument
     evidence = _evidence(network, prop, certificate, certify, semantics)
     with at_most(threads):
         reading = time.monotonic()
-        original, net = opened(network)
+        original, net = opened(network, check=False)
         source, prop = prop, property_of(prop)
         check_sizes(net, prop)
         check_reading(original, net, prop)
@@ -192,14 +192,15 @@ class NormalForm:
         return y
 
 
-def opened(network: str | Path | Network) -> tuple[OriginalModel, Network]:
-    """What witnesses are replayed on, and the network in float64."""
+def opened(network: str | Path | Network, *, check: bool = True) -> tuple[OriginalModel, Network]:
+    """What witnesses are replayed on, and the network in float64; `check` it, or see `check_reading`."""
     if isinstance(network, Network):
         return NormalForm(network), network.to(torch.float64)
-    return Replay.of(network), load(network)
+    return Replay.of(network), load(network, check=check)
 
 
 def check_reading(original: OriginalModel, network: Network, prop: Property) -> None:
-    """Refuse a network that differs from its file at random points of the property's input sets."""
+    """Refuse a network that differs from its file at random points, of usual ranges and of the property's sets."""
     if isinstance(original, Replay):
-        compare(original.content, network, within(network, prop), directory=original.directory)
+        points = [*anywhere(network), *within(network, prop)]
+        compare(original.content, network, points, directory=original.directory)
