@@ -7,6 +7,7 @@ Records are plain data, so that whoever starts jobs needs to load nothing of wha
 
 from __future__ import annotations
 
+import gc
 import importlib
 import time
 import traceback
@@ -18,7 +19,7 @@ from typing import Any
 from anybound import errors
 from anybound.errors import AnyboundError
 
-__all__ = ["Crash", "Ending", "Finished", "Job", "Report", "execute"]
+__all__ = ["Crash", "Ending", "Finished", "Job", "Report", "execute", "loaded"]
 
 Record = Mapping[str, Any]  # Any: plain JSON data
 Report = Callable[[Record], None]
@@ -97,7 +98,7 @@ def execute(job: Job, report: Report) -> Finished:
         return Finished(job, ending, record, seconds, used, **fields)
 
     try:
-        record = _function(job.target)(remember, **job.arguments)
+        record = loaded(job.target)(remember, **job.arguments)
     except AnyboundError as error:
         kind = type(error).__name__
         return finished(Ending.REFUSED, message=str(error), error=kind)
@@ -109,7 +110,19 @@ def execute(job: Job, report: Report) -> Finished:
     return finished(Ending.DONE, record=record)
 
 
-def _function(target: str) -> Callable[..., Record]:
+def loaded(target: str) -> Callable[..., Any]:
+    """The function of a name, for a process that does nothing else.
+
+    What is imported stays for good: searching for garbage in it, a million objects with PyTorch's, would take longer
+    than many a job, and finds none. So nothing is searched while importing, and what is there then never again.
+    """
     module, _, name = target.partition(":")
-    function: Callable[..., Record] = getattr(importlib.import_module(module), name)
+    searching = gc.isenabled()
+    gc.disable()
+    try:
+        function: Callable[..., Any] = getattr(importlib.import_module(module), name)
+    finally:
+        if searching:
+            gc.enable()
+    gc.freeze()
     return function
