@@ -19,6 +19,7 @@ from anybound.spec.problems import problems
 from corpus import root
 
 EXAMPLES = {"base": "4631", "wide": "4720", "deep": "5168"}  # oval21's images
+_OVAL = Path("dev") / "oval21"
 BUNDLED = {
     "digits_conv": "digits_conv_image11_and3_and8_eps0.15",
     "digits_dense": "digits_dense_image2_5_eps0.08",
@@ -42,16 +43,24 @@ class Case:
             return Case(name, bundled(f"{name}.onnx"), bundled(f"{BUNDLED[name]}.vnnlib"))
         if name not in EXAMPLES:
             raise SystemExit(f"no network {name!r}; there are {', '.join((*EXAMPLES, *BUNDLED))}")
-        folder = root() / "dev" / "oval21"
-        pattern = f"cifar_{name}_kw-img{image or EXAMPLES[name]}-*"
-        for path in (folder / "vnnlib").glob(pattern):
-            return Case(name, folder / "onnx" / f"cifar_{name}_kw.onnx", path)
-        raise SystemExit(f"no property {pattern} in {folder}")
+        image = image or EXAMPLES[name]
+        for path in _properties(name, image):
+            return Case(name, root() / _OVAL / "onnx" / f"cifar_{name}_kw.onnx", path)
+        raise SystemExit(f"no property of {name}'s image {image} in {root() / _OVAL}")
 
     def problem(self) -> Problem:
         """The rows of all clauses over the (first) input set, in float64."""
         network = read_onnx(self.onnx).network
         return next(iter(problems(network, read_vnnlib(self.vnnlib)))).problem
+
+
+def is_at_hand(name: str, image: str) -> bool:
+    """Whether the corpus has the property: it holds some of oval21's only."""
+    return bool(_properties(name, image))
+
+
+def _properties(name: str, image: str) -> list[Path]:
+    return list((root() / _OVAL / "vnnlib").glob(f"cifar_{name}_kw-img{image}-*"))
 
 
 def default_names() -> Sequence[str]:
