@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from argparse import ArgumentParser
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -13,6 +14,11 @@ from typing import Any, Self
 def add_output(parser: ArgumentParser) -> None:
     """Where records go."""
     parser.add_argument("-o", "--output", type=Path, default=Path("build/benchmarks"))
+
+
+def environment() -> dict[str, str]:
+    """Of processes as users have them: they keep the bytecode of modules."""
+    return {name: v for name, v in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
 
 class Records:

@@ -20,7 +20,7 @@ from importlib.resources import files
 from statistics import median
 from typing import NamedTuple
 
-from records import Records, add_output, table
+from records import Records, add_output, environment, table
 
 _INSTANCES = {
     "dense, by the root's bounds": ("digits_dense", "digits_dense_image0_eps0.05"),
@@ -84,10 +84,10 @@ def cold() -> Cost:
         return cost_of(_verify(*_INSTANCES["dense, by a search"]), NUMBA_CACHE_DIR=folder)
 
 
-def cost_of(command: Sequence[str], **environment: str) -> Cost:
+def cost_of(command: Sequence[str], **variables: str) -> Cost:
     """Wall and CPU seconds of a command that has to succeed."""
     before, start = os.times(), time.perf_counter()
-    subprocess.run(command, check=True, capture_output=True, env=os.environ | environment)
+    subprocess.run(command, check=True, capture_output=True, env=environment() | variables)
     wall, after = time.perf_counter() - start, os.times()
     used = after.children_user + after.children_system
     return Cost(wall, used - before.children_user - before.children_system)
