@@ -6,14 +6,13 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from anybound.drawing.cards import card
-from anybound.drawing.charts import Axis, Series, chart
-from anybound.drawing.intervals import MOST_INTERVALS, intervals
-from anybound.drawing.markup import Html
+if TYPE_CHECKING:
+    from anybound.drawing.markup import Html
 
 
 class Verdict(Enum):
@@ -81,6 +80,8 @@ class Outcome:
 
     def _repr_html_(self) -> str:
         """What a notebook shows: the verdict, what it took, the margins, and the bound over time."""
+        from anybound.drawing.cards import card
+
         facts = {
             "because": _because(self),
             "certified": {True: "yes", False: "no", None: ""}[self.certified],
@@ -102,6 +103,9 @@ def _because(outcome: Outcome) -> str:
 
 def _figures(outcome: Outcome) -> Iterator[Html]:
     """The margins of the clauses, the smallest first, and the worst bound over time."""
+    from anybound.drawing.charts import Axis, Series, chart
+    from anybound.drawing.intervals import MOST_INTERVALS, intervals
+
     worst = sorted(outcome.clauses, key=lambda clause: clause.lower)[:MOST_INTERVALS]
     known = [c for c in worst if math.isfinite(c.lower) or math.isfinite(c.upper)]
     if known:

@@ -1,18 +1,22 @@
-"""Neurons are split at a point, on the portable engine: any activation, input set and bounding method."""
+"""Neurons are split at a point, on the portable engine: any activation, input set and bounding method.
+
+The engine is imported when it is needed: the planner has this record at hand for every problem, and seldom runs it.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from anybound.bound.method import Method
 from anybound.decision import Search, SearchReport, SearchTask
 from anybound.search.branchings.filtered import Filtered
-from anybound.search.portable_bounder import Effort, WeightAscent
-from anybound.search.portable_search import PortablePlan, search_clauses
 from anybound.search.rule import BranchingRule
 from anybound.search.tightening import Inherit, Tightening
 from anybound.searches.errand import Errand
+
+if TYPE_CHECKING:
+    from anybound.search.portable_search import PortablePlan
 
 
 @dataclass(frozen=True)
@@ -27,6 +31,8 @@ class Portable(Search):
     memory: int = 2 << 30
 
     def __call__(self, task: SearchTask) -> SearchReport:
+        from anybound.search.portable_search import search_clauses
+
         errand = Errand(task)
         result = search_clauses(
             task.safety.problem,
@@ -42,6 +48,9 @@ class Portable(Search):
     @property
     def plan(self) -> PortablePlan:
         """In the terms of the search."""
+        from anybound.search.portable_bounder import Effort, WeightAscent
+        from anybound.search.portable_search import PortablePlan
+
         plan = PortablePlan(
             self.rule,
             tightening=self.tightening,
