@@ -345,9 +345,10 @@ def test_records_of_something_else_are_refused(
     }
     for name, line in lines.items():
         (tmp_path / "records.jsonl").write_text(to_line(line))  # type: ignore[arg-type]  # plain data
-        for more in (["--draw"], ["--digits"]) if name != experiment else ():
-            assert main(["reproduce", experiment, "-q", *more, "-o", str(tmp_path)]) == 2
-            assert "choose another folder" in capsys.readouterr().err
+        for more in ("--draw", "--digits"):
+            if (name, more) != (experiment, "--draw"):  # no digits, but records as they should be
+                assert main(["reproduce", experiment, "-q", more, "-o", str(tmp_path)]) == 2
+                assert "choose another folder" in capsys.readouterr().err
     (tmp_path / "records.jsonl").write_text("")
     assert main(["reproduce", experiment, "--draw", "-o", str(tmp_path)]) == 2
     assert "holds no records" in capsys.readouterr().err

@@ -16,9 +16,11 @@ from anybound.errors import InvalidConfig
 
 if TYPE_CHECKING:
     from anybound.experiments.cases import Source
-    from anybound.experiments.complete import CompleteRow
+    from anybound.experiments.complete import Complete, CompleteRow
+    from anybound.experiments.incomplete import Incomplete
     from anybound.experiments.results import Results
     from anybound.experiments.rows import Row
+    from anybound.experiments.study import Study
     from anybound.io.records import RecordFile
 
 AnyRow = TypeVar("AnyRow", "Row", "CompleteRow")
@@ -52,7 +54,7 @@ def _incomplete(options: Namespace, folder: Path, output: Output) -> Results:
     rows = (*_solvable(asked, options, output), *own)
     run = Incomplete(source, roles, rows, options.images, versions())
     with RecordFile(path) as file, sigterm_interrupts(), display(output) as shown:
-        _tell_before(file, "incomplete", output)
+        _tell_before(file, "incomplete", run, output)
         total = run.total()
         measured = []
         for m in run.measurements(file):
@@ -125,7 +127,7 @@ def _rise(options: Namespace, roles: Sequence[str], path: Path, output: Output) 
     own = own_rows(options.method, [row for rows in study_rows().values() for row in rows])
     run = Study(_images(options, output), roles, own, options.images)
     with RecordFile(path) as file, sigterm_interrupts(), display(output) as shown:
-        _tell_before(file, "study", output)
+        _tell_before(file, "study", run, output)
         total = run.total()
         for number, found in enumerate(run.records(file), 1):
             shown.note(f"[{number}/{total}] {found.network} image {found.image}: {found.row}")
@@ -151,7 +153,7 @@ def _decide(
     run = Complete(source, roles, rows, timeout, options.count, versions(), options.cpu)
     run.check(own)
     with RecordFile(path) as file, sigterm_interrupts(), display(output) as shown:
-        _tell_before(file, "complete", output)
+        _tell_before(file, "complete", run, output)
         here = (record for record in run.records(file) if not record.get(ELSEWHERE))
         for number, record in enumerate(here, 1):
             took = f"{record['verdict']:<8} {record['cpu_seconds']:8.2f} s"
@@ -204,11 +206,14 @@ def _check_role(role: str, known: Sequence[str]) -> None:
         raise InvalidConfig(f"--network {role}: there are {', '.join(known)}")
 
 
-def _tell_before(file: RecordFile, experiment: str, output: Output) -> None:
-    """What is there already, which has to be the experiment's."""
+def _tell_before(
+    file: RecordFile, experiment: str, run: Incomplete | Complete | Study, output: Output
+) -> None:
+    """What is there already, which has to be the experiment's, of the same networks."""
     from anybound.experiments.recorded import check_records
 
-    check_records(file.path, file.records, experiment)
+    names = {role: run.source.name(role) for role in run.roles}
+    check_records(file.path, file.records, experiment, names)
     if file.records:
         output.note(f"going on: {len(file.records)} records are in {file.path}")
 

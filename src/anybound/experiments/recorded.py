@@ -23,14 +23,21 @@ _FIELDS: Mapping[str, Sequence[str]] = MappingProxyType(
 )  # fmt: skip
 
 
-def check_records(path: Path, records: Sequence[Record], experiment: str) -> None:
-    """Refuse records of something else."""
+def check_records(
+    path: Path, records: Sequence[Record], experiment: str, names: Mapping[str, str] | None = None
+) -> None:
+    """Refuse records of something else: of another experiment, or of networks other than `names`, by role."""
     for number, record in enumerate(records, 1):
         missing = next((name for name in _FIELDS[experiment] if name not in record), None)
         if missing is not None:
             raise InvalidInput(
                 f"{path}: record {number} has no {missing!r}, so it is none of 'reproduce {experiment}'; "
                 "choose another folder"
+            )
+        network = (names or {}).get(str(record["role"]), record["network"])
+        if record["network"] != network:
+            raise InvalidInput(
+                f"{path}: record {number} is of {record['network']}, not {network}; choose another folder"
             )
 
 
