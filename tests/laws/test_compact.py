@@ -25,9 +25,10 @@ from scipy.sparse import random_array
 
 from anybound.bound.bounds import Bounds
 from anybound.bound.compact import plain
+from anybound.bound.compact.cuts import transposed
 from anybound.bound.compact.network import CompactNetwork, supports
 from anybound.bound.compact.objective import Aim, CompactObjective
-from anybound.bound.compact.packing import pack
+from anybound.bound.compact.packing import Blocks, is_sorted, pack
 from anybound.bound.compact.problems import Children, Parents, starting_slopes
 from anybound.bound.compact.refine import Adam, refine
 from anybound.bound.compact.rigorous import exact_workspace, rigorous
@@ -180,19 +181,40 @@ def test_blocks_are_the_matrix(seed: int) -> None:
     pattern = random_array((4, columns), density=0.4, rng=rng).toarray()
     matrix = Csr.dense(pattern[rng.integers(0, 4, rows)] * rng.normal(size=(rows, columns)))
     main = rng.random(matrix.nnz) < 0.7 if rng.random() < 0.5 else None
-    blocks = pack(matrix, layer, main)
-    dense, seen = np.zeros((rows + 1, columns)), []
+    check_blocks(pack(matrix, layer, main), matrix, layer)
+
+
+def check_blocks(blocks: Blocks, matrix: Csr, layer: NDArray[np.int64]) -> None:
+    first, last, columns = int(layer[0]), int(layer[-1]), matrix.shape[1]
+    dense, seen = np.zeros((matrix.shape[0] + 1, columns)), []
     for k in range(len(layer) - 1):
         for g in range(blocks.layer[k], blocks.layer[k + 1]):
             at = slice(blocks.start[g], blocks.start[g + 1])
             assert (np.diff(blocks.column[at]) > 0).all()
             for q, row in enumerate(blocks.rows[g]):
                 dense[row, blocks.column[at]] += blocks.weight[at, q]
-                if row < rows:
+                if row < matrix.shape[0]:
                     assert layer[k] <= row < layer[k + 1]
                     seen.append(row)
-    assert sorted(seen) == list(range(rows))
-    np.testing.assert_array_equal(dense[:rows], matrix.toarray())
+    assert sorted(seen) == list(range(first, last))
+    np.testing.assert_array_equal(dense[first:last], matrix.toarray()[first:last])
+
+
+@cases(60)
+@given(seeds)
+def test_blocks_are_the_maps_between_live_rows(seed: int) -> None:
+    """In both directions, for networks of which some neurons are ambiguous: these are numbered first."""
+    network = leaves(seed).network
+    assert is_sorted(network.matrix)
+    check_blocks(network.forward, network.matrix, network.first[1 : network.hidden + 2])
+    check_blocks(network.adjoint, transposed(network.matrix), network.first)
+
+
+def test_rows_out_of_order_are_refused() -> None:
+    """They were packed beyond the ends of arrays."""
+    matrix = Csr(np.array([0, 2]), np.array([1, 0]), np.ones(2), (1, 2))
+    with pytest.raises(ValueError, match="not sorted"):
+        pack(matrix, np.array([0, 1]), None)
 
 
 @pytest.mark.parametrize("made", [leaves, choices])

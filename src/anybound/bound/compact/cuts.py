@@ -19,7 +19,7 @@ class Entries(NamedTuple):
 
 
 def cut(matrix: Csr, row: Index, place: Index, width: int) -> Csr:
-    """Some rows, with their columns in other places of the same order; those whose place is negative are left out."""
+    """Some rows, with their columns in other places; those whose place is negative are left out."""
     most = int(matrix.lengths[row].sum())
     out = Entries(np.zeros(len(row) + 1, np.int64), np.empty(most, np.int64), np.empty(most))
     _cut(_entries(matrix), row, place, out)
@@ -28,7 +28,7 @@ def cut(matrix: Csr, row: Index, place: Index, width: int) -> Csr:
 
 
 def transposed(matrix: Csr) -> Csr:
-    """The transposed matrix."""
+    """The transposed matrix, indices sorted."""
     rows, columns = matrix.shape
     ends = np.cumsum(np.bincount(matrix.indices, minlength=columns))
     indptr = np.concatenate([np.zeros(1, np.int64), ends])

@@ -166,7 +166,7 @@ class CompactNetwork:
 
     @cached_property
     def matrix(self) -> Csr:
-        """All maps between rows, `[rows, rows]`: strictly lower block triangular."""
+        """All maps between rows, `[rows, rows]`: strictly lower block triangular, indices sorted."""
         place = np.full(self.sparse.offsets[-1], -1)
         for j, rows in enumerate(self.nodes[: len(self.sparse.offsets) - 1]):
             place[self.sparse.offsets[j] + rows.neuron] = self.first[j] + np.arange(len(rows))
@@ -175,7 +175,8 @@ class CompactNetwork:
         parts = [Csr(none, nothing, np.zeros(0), (self.inputs, self.count))]
         for k, rows in enumerate(self.nodes[1:], start=1):
             parts.append(cut(self.sparse.node(k).matrix, rows.neuron, place, self.count))
-        return Csr.below(parts)
+        # Places are not in the order of neurons, as ambiguous ones come first; transposing sorts.
+        return transposed(transposed(Csr.below(parts)))
 
     @cached_property
     def forward(self) -> Blocks:

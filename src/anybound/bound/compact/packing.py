@@ -63,6 +63,10 @@ def pack(matrix: Csr, layer: NDArray[np.int64], main: NDArray[np.bool_] | None) 
 
     `main[p]` tells which entries decide on what rows go together (all of them if None): in a
     residual network the convolution's, not those of the skip edge, which differ from row to row."""
+    if not is_sorted(matrix):
+        raise ValueError(
+            "the indices of a row are not sorted: they would be written beyond the end of blocks"
+        )
     order, group = _groups(matrix, layer, main)
     indptr, indices = matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32)
     source = _Rows(indptr, indices, matrix.data, order, group, layer - layer[0])
@@ -79,6 +83,14 @@ def pack(matrix: Csr, layer: NDArray[np.int64], main: NDArray[np.bool_] | None) 
     )
     _fill(source, plan, blocks)
     return blocks
+
+
+def is_sorted(matrix: Csr) -> bool:
+    """Whether the indices of each row ascend."""
+    ascends = np.ones(len(matrix.indices) + 1, np.bool_)
+    ascends[1:-1] = matrix.indices[1:] > matrix.indices[:-1]
+    ascends[matrix.indptr] = True  # where rows begin and end
+    return bool(ascends.all())
 
 
 def _empty_plan(rows: int, layers: int, entries: int, columns: int) -> _Plan:
