@@ -72,7 +72,52 @@ class Matrix:
         return x[:-1]
 
 
-Linear = Move | Matrix
+@dataclass(frozen=True, eq=False)
+class Sparse:
+    """y = W x for a W of few numbers: y[i] = sum over t of number[i, t] x[place[i, t]].
+
+    Rows with fewer of them than others are filled up with zeros."""
+
+    rows: tuple[Index, Array]  # of W: place and number, [M, T]
+    columns: tuple[Index, Array]  # those of W^T
+    exact: bool = False
+
+    @property
+    def fan(self) -> int:
+        return int(max(place.shape[1] for place, _ in (self.rows, self.columns))) + 2
+
+    def forward(self, x: Array, absolute: bool = False) -> Array:
+        place, number = self.rows
+        return _picked(x, place, np.abs(number) if absolute else number)
+
+    def adjoint(self, g: Array) -> Array:
+        return _picked(g, *self.columns)
+
+
+Linear = Move | Matrix | Sparse
+
+
+def linear(weight: Array) -> Matrix | Sparse:
+    """y = W x, [M, K]."""
+    used = weight != 0
+    most = max(used.sum(axis).max() for axis in (0, 1))
+    if most == 0 or 16 * most > min(weight.shape):
+        return Matrix(weight[None])
+    return Sparse(_numbers(weight), _numbers(weight.T))
+
+
+def _numbers(weight: Array) -> tuple[Index, Array]:
+    """Where each row's non-zeros stand, filled up by places of zeros, and what they are."""
+    most = (weight != 0).sum(1).max()
+    place = np.argsort(weight == 0, axis=1, kind="stable")[:, :most]
+    return place, np.take_along_axis(weight, place, 1)
+
+
+def _picked(x: Array, place: Index, number: Array) -> Array:
+    total = np.zeros((len(place), x.shape[1]))
+    for t in range(place.shape[1]):
+        total += number[:, t, None] * x[place[:, t]]
+    return total
 
 
 def _with_zeros(x: Array) -> Array:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from onnx import TensorProto, numpy_helper
 
 from anybound_check.arithmetic import HUGE, Array, Unreadable
-from anybound_check.linear import Matrix, Move
+from anybound_check.linear import Matrix, Move, linear
 
 MAX_ELEMENTS = 2**24
 Shape = tuple[int, ...]
@@ -59,7 +59,7 @@ def _gemm(r: Builder, given: Given, a: Value, b: Any, c: Any = None) -> Any:
         raise ValueError(f"transA, or an input {a.shape} for weights {weight.shape}")
     # A factor may lift what has underflowed, or lower what has overflowed.
     r.real_only |= not given.get("alpha", 1.0) == given.get("beta", 1.0) == 1.0
-    op = Matrix(real(given.get("alpha", 1.0) * weight)[None])
+    op = linear(real(given.get("alpha", 1.0) * weight))
     bias = None if c is None else real(given.get("beta", 1.0) * real(c))
     return r.add((1, len(weight)), (a, op), bias=bias)
 
@@ -71,7 +71,8 @@ def _matmul(r: Builder, _: Given, a: Any, b: Any) -> Any:
     lead, rest = value.shape[:last], value.shape[last + 1 :]
     if weight.ndim != 2 or weight.shape[1] != value.shape[last]:
         raise ValueError(f"a matrix {weight.shape} meets a tensor {value.shape}")
-    op = Matrix(np.ascontiguousarray(weight)[None], prod(lead))
+    weight, count = np.ascontiguousarray(weight), prod(lead)
+    op = Matrix(weight[None], count) if rest or count > 1 else linear(weight)
     return r.add((*lead, len(weight), *rest), (value, op))
 
 
