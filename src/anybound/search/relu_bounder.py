@@ -7,7 +7,7 @@ bound so far. Nothing is done per sub-problem in Python.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -70,7 +70,7 @@ class ReluBounder:
 
     @cached_property
     def _executor(self) -> ThreadPoolExecutor:
-        return ThreadPoolExecutor(self.threads)
+        return ThreadPoolExecutor(max(1, self.threads - 1))  # beside this thread
 
     @cached_property
     def _workspaces(self) -> list[tuple[Work, ExactWork]]:
@@ -189,13 +189,18 @@ class ReluBounder:
         return Solved(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
     def _in_parts(self, count: int, run: Callable[[slice, int], T]) -> list[T]:
-        """In as many threads as there are, each with a part of the sub-problems."""
+        """In as many threads as there are, this one among them, each with a part of the sub-problems."""
         pieces = min(self.threads, max(1, count // _LEAST))
         if pieces == 1:
             return [run(slice(None), 0)]
         ends = np.linspace(0, count, pieces + 1).astype(int)
         parts = [slice(a, b) for a, b in pairwise(ends)]
-        return list(self._executor.map(run, parts, range(pieces)))
+        others = range(1, pieces)
+        jobs = [self._executor.submit(run, parts[i], i) for i in others]
+        try:
+            return [run(parts[0], 0), *(job.result() for job in jobs)]
+        finally:
+            wait(jobs)  # an interrupt leaves none at work on buffers that are used again
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+import torch
 
 from anybound.bound.bounds import Bounds
 from anybound.bound.compact.network import CompactNetwork
@@ -43,7 +44,8 @@ _GROWTH = 4  # of their trees, from pass to pass
 
 @dataclass(frozen=True)
 class ReluPlan:
-    """The numbers of the search; `together` is how many sub-problems all clauses get in the first round."""
+    """The numbers of the search; `batch` is for each thread, `together` how many sub-problems all clauses get in the
+    first round, `threads` 0 for as many as PyTorch uses."""
 
     rule: BranchingRule = field(default_factory=Filtered)
     batch: int = 256
@@ -51,7 +53,7 @@ class ReluPlan:
     margin: float = 1e-4
     tightening: Tightening | None = field(default_factory=Tightening)
     neurons: NeuronTrees | None = field(default_factory=NeuronTrees)
-    threads: int = 1
+    threads: int = 0
     memory: int = 2 << 30
     seed: int = 0
 
@@ -100,6 +102,7 @@ class _Clauses:
             raise TypeError(f"the compact engine needs a box, not {type(problem.domain).__name__}")
         self.box: Box = problem.domain
         self.problem, self.bounds, self.clauses, self.plan = problem, bounds, clauses, plan
+        self.threads = plan.threads or torch.get_num_threads()
         self.budget, self.inspect, self.advance = budget, inspect, advance
         self.sparse = SparseNetwork(problem.network)
         self.lower = np.full(len(clauses), -np.inf)
@@ -116,7 +119,7 @@ class _Clauses:
                 return ended
             share = self.budget.share(_NEURONS_SHARE)
             self.bounds, gain = trees.bounds(
-                self.sparse, self.box, self.bounds, share, self.plan.threads
+                self.sparse, self.box, self.bounds, share, self.threads
             )
             if gain < trees.least_gain:
                 break
@@ -227,10 +230,10 @@ class _Course:
         whole = self.whole
         network = CompactNetwork.of(whole.sparse, bounds, whole.box)
         objective = CompactObjective.of(whole.problem.objective, network, whole.clauses)
-        bounder = ReluBounder(network, objective, threads=whole.plan.threads)
+        bounder = ReluBounder(network, objective, threads=whole.threads)
         plan = SearchPlan(
             whole.plan.rule,
-            whole.plan.batch,
+            whole.plan.batch * whole.threads,
             whole.plan.margin,
             memory=whole.plan.memory,
             seed=whole.plan.seed,

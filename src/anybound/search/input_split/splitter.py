@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from functools import cached_property
 from queue import SimpleQueue
@@ -115,8 +115,11 @@ class InputSplitter:
                 )
                 for part in parts
             ]
-            for job in jobs:
-                job.result()
+            try:
+                for job in jobs:
+                    job.result()
+            finally:
+                wait(jobs)  # an interrupt leaves none at work
         return out
 
     def whole(self, points: Vector) -> Vector:
