@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from anybound.benching import read_expected
+from anybound.bound.intermediates import wk
 from anybound.bundle import bundled
 from anybound.cli.main import main
 from anybound.experiments import rows, study_results
@@ -133,6 +134,21 @@ def test_a_killed_run_goes_on_and_draws_the_same(folder: Path, tmp_path: Path) -
     lines = killed.read_bytes().splitlines(keepends=True)
     assert lines[: len(kept)] == kept
     assert len(lines) == len(whole)
+
+
+def test_an_interrupt_while_hidden_layers_are_bounded_ends_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What bounds there are by then would be valid, and no other image's or run's."""
+
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(wk, "sweep_layer", interrupted)
+    assert main([*QUICK, "-o", str(tmp_path)]) == 130
+    assert read_records(tmp_path / "records.jsonl") == []
+    assert main(["reproduce", "study", "--digits", "--images", "1", "-o", str(tmp_path)]) == 130
+    assert read_records(tmp_path / "records.jsonl") == []
 
 
 def test_drawing_needs_the_records_alone(folder: Path, tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from anybound.budget import Budget
 from anybound.errors import InvalidConfig
 from anybound.experiments.cases import Case, Source
 from anybound.experiments.curve import Curve, Tightened, curves, tightened
-from anybound.experiments.incomplete import Duals, duals, duals_between
+from anybound.experiments.incomplete import Duals, duals, duals_between, whole_bounds
 from anybound.experiments.named import Named
 from anybound.experiments.rows import Row
 from anybound.io.records import RecordFile
@@ -171,7 +171,7 @@ def _between(case: Case, strategy: str) -> tuple[Bounds, float]:
     chosen, spent = INTERMEDIATES.parse(strategy), []
     for _ in range(2):
         start = time.process_time()
-        found: Bounds = chosen.bounds(case.network, case.domain)
+        found = whole_bounds(case, chosen)
         spent.append(time.process_time() - start)
     return found, min(spent)
 
