@@ -55,8 +55,9 @@ def _name(name: str, decided: Decided | None) -> str:
     if decided is None:
         return f"{name}: no properties"
     many = "property" if decided.count == 1 else "properties"
-    limits = ", ".join(f"{seconds:g} s" for seconds in decided.limits)
-    return f"{name}\n{decided.count} {many}{limits and ', '}{limits}"
+    seconds = sorted({min(decided.limits), max(decided.limits)}) if decided.limits else []
+    limit = ", " + " to ".join(f"{s:g}" for s in seconds) + " s" if seconds else ""
+    return f"{name}\n{decided.count} {many}{limit}"
 
 
 def _curves(axes: Axes, decided: Decided, high: float) -> None:
