@@ -261,9 +261,17 @@ BAD = [
     ([DENSE, HOLDS, "--semantics", "int8"], "unknown --semantics 'int8'"),
     (
         [DENSE, HOLDS, "--certificate", "/nowhere/c.abc"],
-        "/nowhere/c.abc: the folder does not exist",
+        "/nowhere/c.abc: cannot be written: there is no folder '/nowhere'",
     ),
-    ([DENSE, HOLDS, "--result", "/nowhere/r.txt"], "/nowhere/r.txt: the result cannot be written"),
+    (
+        [DENSE, HOLDS, "--result", "/nowhere/r.txt"],
+        "/nowhere/r.txt: cannot be written: there is no folder '/nowhere'",
+    ),
+    ([DENSE, HOLDS, "--certificate", "."], ".: cannot be written: is a folder"),
+    ([DENSE, HOLDS, "--result", "/"], "/: cannot be written: is a folder"),
+    ([DENSE, HOLDS, "--result", os.devnull], "cannot be written: is not a regular file"),
+    ([DENSE, HOLDS, "--certificate", os.devnull], "cannot be written: is not a regular file"),
+    ([DENSE, HOLDS, "--memory", "16"], "'16' is less than 1 MB; write a unit, as in 4GB"),
 ]
 
 

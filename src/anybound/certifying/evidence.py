@@ -17,6 +17,7 @@ from anybound.budget import Budget
 from anybound.certifying.certifier import Certifier
 from anybound.errors import InvalidConfig, InvalidInput, UnsupportedModel
 from anybound.io.competition import write_result
+from anybound.io.files import writable
 from anybound.io.records import outcome_record
 from anybound.outcome import Outcome, Verdict
 
@@ -36,8 +37,8 @@ class Evidence:
             raise InvalidConfig(
                 f"semantics is {self.semantics!r}; expected one of {', '.join(SEMANTICS)}"
             )
-        if self.path is not None and not self.path.absolute().parent.is_dir():
-            raise InvalidInput(f"{self.path}: the folder does not exist; no certificate fits there")
+        if self.path is not None:
+            writable(self.path)
 
     def of(
         self, outcome: Outcome, network: str | Path, prop: str | Path, budget: Budget

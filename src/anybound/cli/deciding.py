@@ -14,6 +14,7 @@ __all__ = ["add_deciding_options", "deciding_arguments", "size"]
 
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 _BINARY = {"ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
+_LEAST = 10**6  # bytes: whoever asks for fewer has forgotten the unit
 
 
 def add_deciding_options(parser: Parser) -> None:
@@ -75,4 +76,6 @@ def size(text: str) -> int:
     unit = None if match is None else {**_UNITS, **_BINARY}.get(match[2])
     if match is None or unit is None or float(match[1]) <= 0:
         raise argparse.ArgumentTypeError(f"{text!r} is not a size such as 4GB or 512MiB")
-    return int(float(match[1]) * unit)
+    if (number := float(match[1]) * unit) < _LEAST:
+        raise argparse.ArgumentTypeError(f"{text!r} is less than 1 MB; write a unit, as in 4GB")
+    return int(number)

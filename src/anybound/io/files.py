@@ -1,4 +1,4 @@
-"""Reading files that may be missing, damaged or hostile.
+"""Reading files that may be missing, damaged or hostile, and writing where that is possible.
 
 `read_bytes` returns the content of a plain or gzip'd file. Compression is recognised by the first
 bytes, not by the name, so `model.onnx` and `model.onnx.gz` are read alike. Unpacking stops as soon
@@ -7,13 +7,14 @@ memory used is bounded by these limits and never by what the file claims.
 """
 
 import gzip
+import os
 import stat
 import zlib
 from pathlib import Path
 
 from anybound.errors import InvalidInput
 
-__all__ = ["DEFAULT_LIMIT", "MAX_RATIO", "read_bytes"]
+__all__ = ["DEFAULT_LIMIT", "MAX_RATIO", "read_bytes", "writable"]
 
 DEFAULT_LIMIT = 2 * 2**30
 # Deflate cannot exceed 1032:1 and bombs sit there; real networks full of zeros reach about 300:1.
@@ -44,6 +45,25 @@ def read_bytes(path: str | Path, limit: int = DEFAULT_LIMIT) -> bytes:
     except (OSError, ValueError) as error:  # ValueError: a NUL character in the name
         reason = getattr(error, "strerror", None) or str(error)
         raise InvalidInput(f"{str(path)!r}: cannot be read: {reason}") from None
+
+
+def writable(path: str | Path) -> Path:
+    """The path, if a file can be written or replaced there: to be asked before long work, not after."""
+    path = Path(path)
+    try:
+        if path.is_dir():
+            raise InvalidInput(f"{path}: cannot be written: is a folder")
+        if path.exists() and not path.is_file():  # a device is not to be replaced by a file
+            raise InvalidInput(f"{path}: cannot be written: is not a regular file")
+        if not path.parent.is_dir():
+            raise InvalidInput(f"{path}: cannot be written: there is no folder '{path.parent}'")
+        trial = path.with_name(f".{path.name}.{os.getpid()}")
+        trial.touch()
+        trial.unlink()
+    except (OSError, ValueError) as error:  # ValueError: a NUL character in the name
+        reason = getattr(error, "strerror", None) or str(error)
+        raise InvalidInput(f"{str(path)!r}: cannot be written: {reason}") from None
+    return path
 
 
 def _regular_size(path: Path, limit: int) -> int:

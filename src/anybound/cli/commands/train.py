@@ -21,7 +21,8 @@ from anybound.cli.training import (
     dataset_of,
     fraction,
 )
-from anybound.errors import InvalidConfig, InvalidInput
+from anybound.errors import InvalidConfig
+from anybound.io.files import writable
 from anybound.training.names import EPSILONS, MODELS
 
 if TYPE_CHECKING:
@@ -161,17 +162,7 @@ def _target(name: str) -> Path:
     path = Path(name)
     if path.suffix != ".onnx":
         raise InvalidConfig(f"--output: {name!r}; expected a name that ends in .onnx")
-    if path.is_dir() or not path.parent.is_dir():
-        what = "is a folder" if path.is_dir() else f"there is no folder {str(path.parent)!r}"
-        raise InvalidInput(f"{name}: cannot be written: {what}")
-    trial = path.with_name(f"{path.name}.checkpoint.partial")
-    try:
-        trial.touch()
-        trial.unlink()
-    except (OSError, ValueError) as error:  # ValueError: a NUL character in the name
-        reason = getattr(error, "strerror", None) or error
-        raise InvalidInput(f"{name}: cannot be written: {reason}") from None
-    return path
+    return writable(path)
 
 
 def _recipe(options: Namespace) -> Recipe:

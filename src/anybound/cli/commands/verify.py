@@ -17,6 +17,7 @@ from anybound.cli.live import display
 from anybound.cli.output import Output, Record
 from anybound.cli.parser import Parser, seconds
 from anybound.cli.progress import decision_so_far, phase, proved
+from anybound.io.files import writable
 
 __all__ = ["COMMAND"]
 
@@ -44,6 +45,8 @@ def _configure(parser: Parser) -> None:
 
 def _run(options: Namespace, output: Output) -> int:
     started = time.monotonic()
+    if options.result is not None:
+        writable(options.result)
     record: Record | None = None
     try:
         record = _decided(options, started, output)
