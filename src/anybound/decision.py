@@ -50,7 +50,7 @@ ROOT_SHARE = 0.5  # of the time that is left then, for a method that takes long
 ATTACK_SHARE = (
     0.1  # of the time, at most, for the attacks that come before bounds and before the search
 )
-HUNT_SHARE = 0.5  # of the time that bounding took, for the attack before the search
+HUNT_SHARE = 0.25  # of the time that bounding took, for the attack before the search
 _TELL_EVERY = 0.05  # seconds, at least, between reports of the search
 _PROGRESS_EVERY = 0.25  # seconds, at least, between reports that a long search only goes on
 _ROW_BYTES = 1 << 27  # of the dual variables that are bounded at once
@@ -361,7 +361,7 @@ class Decision:
         return Hunt(finder, attacks, budget, self.settings.seed)
 
     def _first_hunt(self, budget: Budget) -> float:
-        """Seconds: what is easy to prove is proved by now, so that attacks get as long as bounding took."""
+        """Seconds: what is easy to prove is proved by now, so that attacks get a share of the time of bounding."""
         bounding = sum(self.phases.get(name, 0.0) for name in ("intermediate", "root"))
         return min(HUNT_SHARE * bounding, ATTACK_SHARE * budget.left())
 
