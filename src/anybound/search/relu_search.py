@@ -1,8 +1,9 @@
 """Branch and bound on neurons with the compact engine, for all clauses over one box.
 
 1. All clauses together, for a few sub-problems: most close there.
-2. What is left, clause by clause: the last layers' bounds are tightened by the negated property, which pays for itself
-   many times over, and the clause is searched on a network of its own.
+2. What is left, clause by clause: the last layer's bounds are tightened by the negated property, which pays for itself
+   many times over, and the clause is searched on a network of its own; if a few sub-problems do not do, the layer
+   before is tightened as well.
 3. If one takes long, or hardly anything closes: hidden neurons are bounded by small trees (see `neuron_trees`), and
    with these bounds all begins again; with larger trees, as long as they gain. What is left then has all the time.
 """
@@ -45,11 +46,13 @@ _GROWTH = 4  # of their trees, from pass to pass
 @dataclass(frozen=True)
 class ReluPlan:
     """The numbers of the search; `batch` is for each thread, `together` how many sub-problems all clauses get in the
-    first round, `threads` 0 for as many as PyTorch uses."""
+    first round, `glance` how many each gets then before more than the last layer is tightened, `threads` 0 for as many
+    as PyTorch uses."""
 
     rule: BranchingRule = field(default_factory=Filtered)
     batch: int = 256
     together: int = 300
+    glance: int = 300
     margin: float = 1e-4
     tightening: Tightening | None = field(default_factory=Tightening)
     neurons: NeuronTrees | None = field(default_factory=NeuronTrees)
@@ -109,6 +112,7 @@ class _Clauses:
         self.subproblems = 0
         self.trace: list[Progress] = []
         self.courses = dict[int, _Course]()  # of single clauses
+        self.glanced = dict[int, Bounds]()  # tightened in the last layer
 
     def loop(self) -> Ended:
         ended = self._together()
@@ -124,6 +128,7 @@ class _Clauses:
             if gain < trees.least_gain:
                 break
             self.courses.clear()
+            self.glanced.clear()
             ended = self._together()
             trees = replace(trees, subproblems=_GROWTH * trees.subproblems)
         return ended if self._is_over(ended) else self._each()
@@ -141,6 +146,11 @@ class _Clauses:
         Where hardly any sub-problem closes, that is known soon."""
         patience = min(_PATIENCE, _PATIENCE_SHARE * self.budget.left())
         for clause in self._easiest_first():
+            ended = self._at_a_glance(clause)
+            if ended is Ended.PROVED:
+                continue
+            if self._is_over(ended):
+                return ended
             alone = self._alone(clause)
             ended = alone.run(self.budget, _PROBE)
             if ended is Ended.COUNT and alone.closes:
@@ -149,6 +159,27 @@ class _Clauses:
                 return ended
             del self.courses[clause]
         return Ended.PROVED
+
+    def _at_a_glance(self, clause: int) -> Ended:
+        """One clause for a few sub-problems, with the last layer tightened."""
+        if self.plan.tightening is None:
+            return Ended.COUNT
+        bounds = self._tightened(clause, self.bounds, deep=False)
+        course = _Course(self, bounds, np.array([clause]), _on_violating)
+        ended = course.run(self.budget, self.plan.glance)
+        if ended is not Ended.PROVED:
+            self.glanced[clause] = bounds
+        return ended
+
+    def _tightened(self, clause: int, bounds: Bounds, *, deep: bool) -> Bounds:
+        """By the rounds over the last layer, or by those over more."""
+        tightening = self.plan.tightening
+        if tightening is None:
+            return bounds
+        rounds = [depth for depth in tightening.rounds if (depth > 1) == deep]
+        rows, objective = self.clauses[clause], self.problem.objective
+        chosen = replace(tightening, rounds=rounds)
+        return chosen.bounds(self.sparse, bounds, self.box, objective, rows)
 
     def _each(self) -> Ended:
         """The open clauses one by one, each with its share of the time."""
@@ -171,12 +202,14 @@ class _Clauses:
     def _alone(self, clause: int) -> _Course:
         """The search of one clause on bounds of its own, as far as it is."""
         if clause not in self.courses:
-            only, tightening = np.array([clause]), self.plan.tightening
-            if tightening is None:
+            only = np.array([clause])
+            if self.plan.tightening is None:
                 self.courses[clause] = _Course(self, self.bounds, only)
             else:
-                rows, objective = self.clauses[clause], self.problem.objective
-                bounds = tightening.bounds(self.sparse, self.bounds, self.box, objective, rows)
+                bounds = self.glanced.pop(clause, None)
+                if bounds is None:
+                    bounds = self._tightened(clause, self.bounds, deep=False)
+                bounds = self._tightened(clause, bounds, deep=True)
                 self.courses[clause] = _Course(self, bounds, only, _on_violating)
         return self.courses[clause]
 
