@@ -190,17 +190,19 @@ def compact_cost(
     net = CompactNetwork.of(SparseNetwork(problem.network), bounds, box)
     objective = CompactObjective.of(problem.objective, net)
     parents, children = Parents.roots(net, np.zeros(batch, np.int64)), Children.same(batch)
-    work, few, many = workspace(net, objective), Climb(steps=2), Climb(steps=2 + _STEPS)
+    work, few, many = workspace(net, objective), 2, 2 + _STEPS
 
-    def climb(climbing: Climb) -> float:
+    def climb(steps: int) -> float:
+        climbing = Climb(steps=steps)
         return _least(lambda: solve(net, objective, parents, children, climbing, work=work), runs)
 
-    rounds = [
-        (climb(few), climb(many), _least(lambda: products(net, work, batch, _STEPS), runs))
-        for _ in range(10)
-    ]
-    short, long, floor = (min(column) for column in zip(*rounds, strict=True))
-    return (long - short) / _STEPS, floor / _STEPS
+    def multiply(times: int) -> float:
+        return _least(lambda: products(net, work, batch, times), runs)
+
+    # differences, as what a call costs is in neither
+    rounds = [(climb(few), climb(many), multiply(few), multiply(many)) for _ in range(10)]
+    least = [min(column) for column in zip(*rounds, strict=True)]
+    return (least[1] - least[0]) / _STEPS, (least[3] - least[2]) / _STEPS
 
 
 if __name__ == "__main__":

@@ -302,10 +302,9 @@ class Running:
             self._prove(_PROVING_SHARE * (now - self.begun) - self.proving)
             self.advance(self._lower(), self.subproblems)
 
-    def result(self, ended: Ended) -> SearchResult:
-        if ended is Ended.COUNT:  # which may be gone on with
-            self._prove(_PROVING_SHARE * (time.monotonic() - self.begun) - self.proving)
-        elif ended not in (Ended.PROVED, Ended.WITNESS):
+    def result(self, ended: Ended, *, is_left: bool = False) -> SearchResult:
+        """What is known; unless it is only left to be gone on with, what is open is bounded rigorously."""
+        if ended not in (Ended.PROVED, Ended.WITNESS) and not is_left:
             self._prove(min(max(_LAST_PROVING, self.budget.left()), _LONGEST_PROVING))
         return SearchResult(
             ended,

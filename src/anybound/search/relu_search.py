@@ -248,7 +248,8 @@ class _Course:
             whole.learn(self.clauses, self.meaning(np.array([np.inf])), whole.subproblems)
             return Ended.PROVED
         self.before, points = whole.subproblems - running.subproblems, len(running.trace)
-        result = running.result(running.run(budget, subproblems))
+        ended = running.run(budget, subproblems)
+        result = running.result(ended, is_left=ended is Ended.COUNT)
         whole.trace += running.trace[points:]
         self._learn(result.lower, result.subproblems)
         return result.ended
