@@ -249,6 +249,24 @@ def test_box_is_tight(make: Maker, seed: int) -> None:
     assert torch.equal(domain.magnitude(), lower.abs().maximum(upper.abs()))
 
 
+@pytest.mark.parametrize(("kind", "legs"), [(L1Ball, (3, 4, 7)), (L2Ball, (3, 4, 5))])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_box_holds_points_that_are_exactly_on_the_sphere(
+    kind: type[Ball], legs: tuple[int, int, int], dtype: torch.dtype
+) -> None:
+    """‖(3k, ±4k)‖ is 7k and 5k in exact arithmetic: reach must not be rounded inwards."""
+    for k in (1.0, 0.375, 3.0, 11 * 2.0**-40, 12345.0, 1000003.0):
+        a, b, r = (torch.tensor(k * leg, dtype=dtype) for leg in legs)
+        assert (a.double() / 3 == b.double() / 4) & (a.double() / 3 == k)  # representable
+        on_sphere = torch.stack([torch.stack([a, b]), torch.stack([a, -b])])[None]
+        on_sphere = torch.cat([on_sphere, torch.stack([r, 0 * r]).expand(1, 1, 2)], dim=1)
+        limits = Box(torch.stack([a, -2 * r])[None, None], torch.stack([2 * r, 2 * r])[None, None])
+        domain = ClippedBall(kind(torch.zeros(1, 1, 2, dtype=dtype), r.reshape(1, 1)), limits)
+        assert bool(domain.contains(on_sphere).all())
+        lower, upper = domain.box()
+        assert bool(((lower <= on_sphere) & (on_sphere <= upper)).all())
+
+
 @every_domain
 @cases(40)
 @given(seed=seeds)
