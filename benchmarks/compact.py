@@ -20,6 +20,7 @@ import torch
 from anybound.bound.compact.jit import kernel
 from anybound.bound.compact.kernels import Work, make_work, product
 from anybound.bound.compact.machine import STEP, WIDTH, addresses
+from anybound.bound.compact.native import Fixed
 from anybound.bound.compact.network import CompactNetwork, example_sweep
 from anybound.bound.compact.objective import CompactObjective
 from anybound.bound.compact.problems import Children, Parents
@@ -50,11 +51,11 @@ def _products(net: Any, work: Any, repeat: Any, width: Any) -> None:
             product(net_.forward, work_, g, width)
 
 
-def products(net: CompactNetwork, work: Work, problems: int, iterations: int = 1) -> None:
+def products(net: CompactNetwork, work: Fixed[Work], problems: int, iterations: int = 1) -> None:
     """The products of iterations on so many problems, in chunks as `solve` makes them."""
     chunks = -(-problems // WIDTH)
     width = min(WIDTH, -(-problems // chunks // STEP) * STEP)
-    _products(net.sweep, work, iterations * chunks, width)
+    _products(net.fixed_sweep, work, iterations * chunks, width)
 
 
 def least(action: Callable[[], object], runs: int = 25) -> float:

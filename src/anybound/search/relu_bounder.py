@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anybound.bound.compact.kernels import Work
+from anybound.bound.compact.native import Fixed
 from anybound.bound.compact.network import CompactNetwork
 from anybound.bound.compact.objective import CompactObjective
 from anybound.bound.compact.problems import Children, Parents
@@ -73,7 +74,7 @@ class ReluBounder:
         return ThreadPoolExecutor(max(1, self.threads - 1))  # beside this thread
 
     @cached_property
-    def _workspaces(self) -> list[tuple[Work, ExactWork]]:
+    def _workspaces(self) -> list[tuple[Fixed[Work], Fixed[ExactWork]]]:
         """Buffers of each thread."""
         made = (self.network, self.objective)
         return [(workspace(*made), exact_workspace(*made)) for _ in range(self.threads)]

@@ -18,14 +18,25 @@ from functools import cache
 from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import llvmlite
 import llvmlite.binding as llvm
 import numpy as np
 
+Record = TypeVar("Record", bound=Sequence[object])
+Kind = type[int] | type[float] | tuple[np.dtype[Any], int]  # of a number, or of an array
 # What Numba's code returns, and takes: where a result and an exception would go, then the arguments.
 _ENTRY = CFUNCTYPE(c_int32, c_void_p, c_void_p, c_void_p)
+
+
+class Fixed(Generic[Record]):
+    """A record that serves many calls: its words are found once. Its numbers may change, its arrays may not."""
+
+    def __init__(self, record: Record) -> None:
+        self.record = record
+        self.kinds = tuple(_kinds(record))
+        self.words = _words(_leaves(record), self.kinds)
 
 
 class Words:
@@ -37,14 +48,20 @@ class Words:
     def of(self, arguments: Sequence[object]) -> Any:
         """The row; the arguments have to live as long as it is in use."""
         words: list[int] = []
-        values = _leaves(arguments)
-        if len(values) != len(self.kinds):
-            raise TypeError(f"got {len(values)} arrays and numbers; expected {len(self.kinds)}")
-        for value, kind in zip(values, self.kinds, strict=True):
-            if isinstance(kind, type):
-                words.append(_word(value, kind))
+        at = 0  # in kinds
+        for argument in arguments:
+            if isinstance(argument, Fixed):
+                end = at + len(argument.kinds)
+                if argument.kinds != self.kinds[at:end]:
+                    raise TypeError(f"got a record of {argument.kinds}; expected {self.kinds[at:]}")
+                words += argument.words
             else:
-                words += _array(value, *kind)
+                values = _leaves((argument,))
+                end = at + len(values)
+                words += _words(values, self.kinds[at:end])
+            at = end
+        if at != len(self.kinds):
+            raise TypeError(f"got {at} arrays and numbers; expected {len(self.kinds)}")
         return (c_int64 * len(words))(*words)
 
 
@@ -115,9 +132,19 @@ def _leaves(values: Sequence[object]) -> list[object]:
     return found
 
 
-def _kinds(
-    example: Sequence[object],
-) -> Iterator[type[int] | type[float] | tuple[np.dtype[Any], int]]:
+def _words(values: Sequence[object], kinds: Sequence[Kind]) -> list[int]:
+    if len(values) != len(kinds):
+        raise TypeError(f"got {len(values)} arrays and numbers; expected {len(kinds)}")
+    words: list[int] = []
+    for value, kind in zip(values, kinds, strict=True):
+        if isinstance(kind, type):
+            words.append(_word(value, kind))
+        else:
+            words += _array(value, *kind)
+    return words
+
+
+def _kinds(example: Sequence[object]) -> Iterator[Kind]:
     """What each has to be: an array's dtype and number of axes, or a number's type."""
     for value in _leaves(example):
         if isinstance(value, np.ndarray):

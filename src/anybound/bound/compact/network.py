@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 
 from anybound.bound.bounds import Bounds
 from anybound.bound.compact.cuts import cut, transposed
+from anybound.bound.compact.native import Fixed
 from anybound.bound.compact.packing import Blocks, empty_blocks, pack
 from anybound.bound.compact.rows import Index, Rows, Vector, live_rows
 from anybound.bound.compact.sparse import SparseNetwork
@@ -167,6 +168,15 @@ class CompactNetwork:
     @cached_property
     def matrix(self) -> Csr:
         """All maps between rows, `[rows, rows]`: strictly lower block triangular, indices sorted."""
+        return transposed(self._turned)
+
+    @cached_property
+    def _turned(self) -> Csr:
+        """Wᵀ, indices sorted: so does transposing, which `_parts` needs."""
+        return transposed(self._parts())
+
+    def _parts(self) -> Csr:
+        """W as it is cut, indices unsorted: places are not in the order of neurons, as ambiguous ones come first."""
         place = np.full(self.sparse.offsets[-1], -1)
         for j, rows in enumerate(self.nodes[: len(self.sparse.offsets) - 1]):
             place[self.sparse.offsets[j] + rows.neuron] = self.first[j] + np.arange(len(rows))
@@ -175,8 +185,7 @@ class CompactNetwork:
         parts = [Csr(none, nothing, np.zeros(0), (self.inputs, self.count))]
         for k, rows in enumerate(self.nodes[1:], start=1):
             parts.append(cut(self.sparse.node(k).matrix, rows.neuron, place, self.count))
-        # Places are not in the order of neurons, as ambiguous ones come first; transposing sorts.
-        return transposed(transposed(Csr.below(parts)))
+        return Csr.below(parts)
 
     @cached_property
     def forward(self) -> Blocks:
@@ -186,8 +195,7 @@ class CompactNetwork:
     @cached_property
     def adjoint(self) -> Blocks:
         """h from ν: the rows of the inputs and of the layers."""
-        matrix = transposed(self.matrix)
-        return pack(matrix, self.first, self._main(matrix))
+        return pack(self._turned, self.first, self._main(self._turned))
 
     def _main(self, matrix: Csr) -> NDArray[np.bool_] | None:
         """The entries that join each node to the node it shares most entries with; None if that is
@@ -230,6 +238,16 @@ class CompactNetwork:
             len(self.forward.layer) - 1,
             self.inputs,
         )
+
+    @cached_property
+    def fixed_sweep(self) -> Fixed[Sweep]:
+        """The same for the kernels' calls."""
+        return Fixed(self.sweep)
+
+    @cached_property
+    def fixed_exact(self) -> Fixed[ExactSweep]:
+        """`exact` for the kernel's calls."""
+        return Fixed(self.exact)
 
     @cached_property
     @np.errstate(over="ignore", invalid="ignore")  # of what overflows nothing is proved

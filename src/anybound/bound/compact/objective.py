@@ -26,6 +26,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from anybound.bound.compact.native import Fixed
 from anybound.bound.compact.network import CompactNetwork, Single
 from anybound.bound.compact.rows import Index, Vector
 from anybound.rounding import gamma
@@ -90,6 +91,16 @@ class CompactObjective:
         number, coefficient, constant, start, length, *_ = self.exact
         single = coefficient.astype(np.float32), constant.astype(np.float32)
         return Goal(number, *single, start, length)
+
+    @cached_property
+    def fixed_search(self) -> Fixed[Goal]:
+        """`search` for the kernels' calls."""
+        return Fixed(self.search)
+
+    @cached_property
+    def fixed_exact(self) -> Fixed[ExactGoal]:
+        """`exact` for the kernel's calls."""
+        return Fixed(self.exact)
 
     def weights(self, clause: Index) -> Single:
         """Equal weights of each clause's rows, `[N, M]`."""

@@ -130,12 +130,12 @@ def refine(
         np.ones((count, objective.width), np.float32),
     )
     work = workspace(network, objective)
-    moments = _moments(ambiguous, len(work.share))
+    moments = _moments(ambiguous, len(work.record.share))
     sizes = np.array([
         adam.step, adam.decay, adam.first_decay, adam.second_decay, stop_above, adam.weight_step
     ])  # fmt: skip
     _refine(
-        network.sweep, objective.search, parents, children, aim, unit, work, moments,
+        network.fixed_sweep, objective.fixed_search, parents, children, aim, unit, work, moments,
         refined, adam.steps, sizes, in_cones(aim, parents, children) and not unit.any(),
     )  # fmt: skip
     return refined

@@ -39,6 +39,7 @@ from anybound.bound.compact.machine import (
     store,
     where_zero,
 )
+from anybound.bound.compact.native import Fixed
 from anybound.bound.compact.network import CompactNetwork, Single, example_exact
 from anybound.bound.compact.objective import Aim, CompactObjective, example_exact_goal
 from anybound.bound.compact.problems import Children, Parents, example_problems
@@ -94,11 +95,11 @@ def _make_work(reach: Reach, goals: int) -> ExactWork:
     )
 
 
-def exact_workspace(network: CompactNetwork, objective: CompactObjective) -> ExactWork:
+def exact_workspace(network: CompactNetwork, objective: CompactObjective) -> Fixed[ExactWork]:
     """Buffers for `rigorous`; one may serve any number of calls for the same network, one at a
     time."""
     goals = len(objective.exact.coefficient)
-    return _make_work(whole(network, forward=False), goals)
+    return Fixed(_make_work(whole(network, forward=False), goals))
 
 
 def rigorous(
@@ -109,7 +110,7 @@ def rigorous(
     slope: Single,
     aim: Aim | None = None,
     weight: Single | None = None,
-    work: ExactWork | None = None,
+    work: Fixed[ExactWork] | None = None,
 ) -> Vector:
     """A number for each child that never exceeds its minimum over the reals, `[N]`; −∞ if anything
     overflows.
@@ -123,8 +124,8 @@ def rigorous(
     aim = Aim.none(count) if aim is None else aim
     weight = parents.weight[children.parent] if weight is None else weight
     _rigorous(
-        network.exact,
-        objective.exact,
+        network.fixed_exact,
+        objective.fixed_exact,
         parents,
         children,
         aim,

@@ -28,6 +28,7 @@ from anybound.bound.compact.machine import (
     store,
     where_less,
 )
+from anybound.bound.compact.native import Fixed
 from anybound.bound.compact.network import CompactNetwork, Single, example_sweep
 from anybound.bound.compact.objective import CompactObjective, example_goal
 from anybound.bound.compact.problems import Children, Parents, example_problems
@@ -67,11 +68,11 @@ class Solved(NamedTuple):
     weight: Single  # [N, M], those of the slopes
 
 
-def workspace(network: CompactNetwork, objective: CompactObjective) -> Work:
+def workspace(network: CompactNetwork, objective: CompactObjective) -> Fixed[Work]:
     """Buffers for `solve`; one may serve any number of calls for the same network, one at a
     time."""
     goals = len(objective.exact.coefficient)
-    return make_work(whole(network), goals, objective.width)
+    return Fixed(make_work(whole(network), goals, objective.width))
 
 
 def solve(
@@ -83,7 +84,7 @@ def solve(
     *,
     stop_above: float = np.inf,
     keep: tuple[bool, bool, bool] = (True, True, False),
-    work: Work | None = None,
+    work: Fixed[Work] | None = None,
 ) -> Solved:
     """Bounds of all children; `keep` says which of slopes, coefficients and inputs are wanted.
 
@@ -101,7 +102,7 @@ def solve(
     ])  # fmt: skip
     work = work or workspace(network, objective)
     _solve(
-        network.sweep, objective.search, parents, children, work, solved,
+        network.fixed_sweep, objective.fixed_search, parents, children, work, solved,
         climbing.steps, steps.astype(np.float32),
     )  # fmt: skip
     return solved
