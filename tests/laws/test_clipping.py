@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 import torch
+from formulas import Formula
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from input_questions import CALM, WILD, Question, bend, random_boxes, random_question, run, scale
@@ -105,43 +106,25 @@ def test_much_is_clipped_away() -> None:
     assert sum(check_clipping(sparse_question(seed), seed) for seed in range(40)) > 250
 
 
-def formula(seed: int, variables: int = 14) -> tuple[Question, bool]:
-    """A random formula as a network, Σ max(0, 1 − true literals) <= 0 and Σ x − max(0, 2x − 1) <= 0 over [0, 1]ⁿ,
-    and whether some assignment satisfies it, by trying all."""
-    rng = np.random.default_rng(seed)
-    count = int(rng.uniform(2, 6) * variables)
-    signs = np.zeros((count, variables))
-    for row in signs:
-        chosen = rng.choice(variables, rng.integers(2, 5), replace=False)
-        row[chosen] = rng.choice([-1.0, 1.0], len(chosen))
-    every = (np.arange(2**variables)[:, None] >> np.arange(variables)) & 1
-    true = every @ np.maximum(signs, 0).T + (1 - every) @ np.maximum(-signs, 0).T
-    eye = np.eye(variables)
-    weight = np.concatenate([-signs, eye, 2 * eye])
-    bias = np.concatenate([1 - (signs < 0).sum(1), np.zeros(variables), -np.ones(variables)])
-    last = np.zeros((2, len(weight)))
-    last[0, :count] = 1
-    last[1, count:] = np.repeat([1.0, -1.0], variables)
+def question(formula: Formula) -> Question:
+    """The formula as a network over [0, 1]ⁿ."""
+    parts = (torch.tensor(part) for part in (formula.weight, formula.bias))
+    first, last = Dense.of(*parts), Dense.of(torch.tensor(formula.last))
     nodes = (
-        Node((variables,)),
-        Node(
-            (len(weight),),
-            (Edge(0, Dense.of(torch.tensor(weight), torch.tensor(bias))),),
-            ReLU(),
-        ),
-        Node((2,), (Edge(1, Dense.of(torch.tensor(last))),)),
+        Node((formula.variables,)),
+        Node((len(formula.bias),), (Edge(0, first),), ReLU()),
+        Node((2,), (Edge(1, last),)),
     )
-    ends = np.zeros(variables), np.ones(variables)
-    question = Question(Network(nodes), *ends, np.eye(2), np.zeros(2), ((0, 1),))
-    return question, bool((true > 0).all(1).any())
+    ends = np.zeros(formula.variables), np.ones(formula.variables)
+    return Question(Network(nodes), *ends, np.eye(2), np.zeros(2), ((0, 1),))
 
 
 def test_formulas_are_decided_by_narrowing() -> None:
     """Satisfiable or not, within as many boxes as propagating units leaves."""
     kinds = [0, 0]
     for seed in range(40):
-        question, satisfiable = formula(seed)
-        result = run(question, BoxPlan(subproblems=400), clips=True)
-        assert result.ended is (Ended.WITNESS if satisfiable else Ended.PROVED), seed
-        kinds[satisfiable] += 1
+        formula = Formula.random(seed)
+        result = run(question(formula), BoxPlan(subproblems=400), clips=True)
+        assert result.ended is (Ended.WITNESS if formula.is_satisfiable else Ended.PROVED), seed
+        kinds[formula.is_satisfiable] += 1
     assert min(kinds) >= 8

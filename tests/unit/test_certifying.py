@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+from formulas import Formula
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
@@ -90,6 +91,48 @@ def test_splits_of_the_input_make_a_certificate(tmp_path: Path, seed: int) -> No
     path = tmp_path / "proof.abc"
     Certificate(certifier.model, certifier.spec, [Group([], [proof])]).write(path)
     assert check(files.network, prop, path).valid
+
+
+def test_formulas_are_certified_by_cutting_off_slabs(tmp_path: Path) -> None:
+    """The other value of a variable that a clause decides is a leaf: trees are as small as by propagating units."""
+    paths = tmp_path / "formula.onnx", tmp_path / "formula.vnnlib"
+    formulas = [Formula.random(seed) for seed in range(20)]
+    unsatisfiable = [formula for formula in formulas if not formula.is_satisfiable]
+    assert len(unsatisfiable) > 5
+    for formula in unsatisfiable:
+        write(formula, *paths)
+        certifier = Certifier(*paths)
+        (safety,) = problems(certifier.network, certifier.property)
+        task = InputSet(certifier.network, certifier.property, certifier.checker, safety)
+        proof = BoxProof(BoxBounder.of(task, safety.clauses[0])).run(Budget(20.0))
+        assert proof is not None
+        assert proof.split is not None
+        assert len(proof.split) < 2**formula.variables / 8  # of all assignments
+        group = Group(task.steps, [proof])
+        Certificate(certifier.model, certifier.spec, [group], "real").write(tmp_path / "proof.abc")
+        assert check(*paths, tmp_path / "proof.abc").valid
+
+
+def write(formula: Formula, network: Path, prop: Path) -> None:
+    """As files."""
+    n = formula.variables
+    tensors = {"v": formula.weight, "b": formula.bias, "w": formula.last}
+    graph = helper.make_graph(
+        [
+            helper.make_node("Gemm", ["x", "v", "b"], ["a"], transB=1),
+            helper.make_node("Relu", ["a"], ["z"]),
+            helper.make_node("Gemm", ["z", "w"], ["y"], transB=1),
+        ],
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, (1, n))],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, (1, 2))],
+        [numpy_helper.from_array(t.astype(np.float32), name) for name, t in tensors.items()],
+    )
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)]), network)
+    declared = [f"(declare-const X_{i} Real)" for i in range(n)]
+    declared += [f"(declare-const Y_{i} Real)" for i in range(2)]
+    box = [f"(assert (>= X_{i} 0.0)) (assert (<= X_{i} 1.0))" for i in range(n)]
+    prop.write_text("\n".join([*declared, *box, "(assert (<= Y_0 0.0))", "(assert (<= Y_1 0.0))"]))
 
 
 def test_what_does_not_hold_gets_no_certificate(tmp_path: Path) -> None:

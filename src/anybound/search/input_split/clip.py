@@ -32,6 +32,7 @@ MOVES = 0.05  # of an input's interval: what is worth another sweep
 @inner
 def begin_cut(net: Any, work: Any, lower: Any, upper: Any) -> Any:
     """What is left is the whole box."""
+    work.empty[0] = 0.0
     for i in range(net.first[1]):
         work.cut_lower[i], work.cut_upper[i] = lower[i], upper[i]
 
@@ -80,7 +81,7 @@ def _within(work: Any, box: Any, i: Any, slope: Any, distance: Any) -> Any:
 @inner
 def is_cut_away(net: Any, work: Any) -> Any:
     """Whether nothing is left."""
-    crossed = False
+    crossed = work.empty[0] > 0.0
     for i in range(net.first[1]):
         crossed = crossed or work.cut_lower[i] > work.cut_upper[i]
     return crossed
@@ -225,8 +226,8 @@ def _cut_row(net: Any, work: Any, g: Any, sign: Any, top: Any) -> Any:
     least -= net.slack[g] + U * (2.0 * (tail - head) + 64.0) * size + LOST
     room = top - least
     room += 2.0 * U * (abs(top) + abs(least))
-    if room < 0.0:  # no point of the box is there
-        work.cut_lower[0], work.cut_upper[0] = math.inf, -math.inf
+    if room < 0.0:  # no point of what is left is there
+        work.empty[0] = 1.0
         return False
     moves = False
     for q in range(head, tail):

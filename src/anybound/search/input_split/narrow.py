@@ -29,7 +29,9 @@ MOVES = 0.9  # of the volume, left by a pass that is worth another
 
 @inner
 def narrow(net: Any, work: Any, nodes: Any, clause: Any, box: Any) -> Any:
-    """The box cut down, in place, to what can violate the clause; returns the clause's bound there."""
+    """The box cut down, in place, to what can violate the clause; returns the clause's bound there.
+
+    Where nothing can, the box is what it was cut down to when a row or a bound showed that."""
     lower, upper = box
     share, passes, best = 0.0, 0, -math.inf
     while share < MOVES and passes < PASSES:
@@ -38,10 +40,12 @@ def narrow(net: Any, work: Any, nodes: Any, clause: Any, box: Any) -> Any:
         _intervals(net, work, lower, upper)
         begin_cut(net, work, lower, upper)
         best = max(best, _cut_by_each(net, work, nodes, clause, box))
-        cut_by_layer(net, work, nodes, clause)
         if best > 0.0 or is_cut_away(net, work):
             return POSITIVE
+        cut_by_layer(net, work, nodes, clause)
         share = _take(net, work, lower, upper)
+        if is_cut_away(net, work):
+            return POSITIVE
     return best
 
 

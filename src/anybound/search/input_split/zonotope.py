@@ -65,6 +65,7 @@ class Work(NamedTuple):
     score: Vector  # [D]: of the worst clause's error, what each input is to blame for
     cut_lower: Vector  # [D]: what of the box can violate a clause (see `clip`)
     cut_upper: Vector  # [D]
+    empty: Vector  # [1]: 1 where rows show that nothing of it can
     hull_lower: Vector  # [D]: the least box around what can violate some clause
     hull_upper: Vector  # [D]
     close: Vector  # [D]: how close rows of a hidden layer are to cutting it
@@ -102,6 +103,7 @@ def make_work(net: Net, symbols: int) -> Work:
         score=np.zeros(inputs),
         cut_lower=np.zeros(inputs),
         cut_upper=np.zeros(inputs),
+        empty=np.zeros(1),
         hull_lower=np.zeros(inputs),
         hull_upper=np.zeros(inputs),
         close=np.zeros(inputs),
