@@ -18,6 +18,7 @@ import json
 import math
 import re
 import zipfile
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
@@ -547,15 +548,21 @@ class Proof:
         low, high = (self.numbers(step, key, last - first) for key in ("lower", "upper"))
         demand(all(len(set(side)) == len(side) for side in (low, high)), "a neuron twice")
         aims = [(j, 1) for j in low] + [(j, -1) for j in high]
-        slopes = self.slopes(step, len(aims))
+        split = self.numbers(step, "split", len(self.forms.neurons), -1) or [-1] * len(aims)
+        forest = _forest(split, len(aims))
+        slopes = iter(self.slopes(step, split.count(-1)))
+        cuts = self.cuts(step, split)
         rows = 0 if clause is None else len(clause.rows)
         weights = self.floats(step, "weights", (len(aims), rows))
         found = []
-        for i, (j, sign) in enumerate(aims):
+        for i, ((j, sign), tree) in enumerate(zip(aims, forest, strict=True)):
             goal = [(Fraction(sign), self.forms.neurons[first + j])]
             if clause is not None and weights is not None:
                 goal += self.goal(clause, weights[i])
-            found.append(region.bound(goal, slopes[i], []))
+            last = first if weights is None else len(self.forms.neurons)  # what the goal reads
+            above = [[cut for cut in cuts(path) if cut[0] < last] for path in tree]
+            values = [region.bound(goal, next(slopes), own) for own in above]
+            found.append(min((value for value in values if value is not None), default=None))
         for (j, sign), value in zip(aims, found, strict=True):
             if value is not None:
                 l, u = region.pre[first + j]
@@ -570,30 +577,42 @@ class Proof:
                 return
         n, neurons = self.forms.inputs, len(self.forms.neurons)
         split = self.numbers(proof, "split", neurons + n, -1) or [-1]
-        at = self.floats(proof, "at", (len(split),)) or [0.0] * len(split)
-        paths = _paths(split)
+        (paths,) = _forest(split, 1)
         slopes = self.slopes(proof, len(paths))
         weights = self.floats(proof, "weights", (len(paths), len(clause.rows)))
         demand(weights is not None or len(clause.rows) == 1, "weights are missing")
-        beta = iter(self.floats(proof, "beta", (None,)) or itertools.repeat(0.0))
+        cuts_above = self.cuts(proof, split)
         renew = self.numbers(proof, "renew", len(self.forms.first) - 1)
         demand(len(set(renew)) == len(renew), "renew")
         for leaf, path in enumerate(paths):
+            own = cuts_above(path)
+            local = region.copy()
+            if renew or any(code >= neurons for code in split):
+                self.narrow(local, own, renew)
+            w = [1.0] if weights is None else weights[leaf]
+            goal = self.goal(clause, w)
+            if not local.empty:
+                cuts = [cut for cut in own if cut[0] < neurons]
+                value = local.bound(goal, slopes[leaf], cuts)
+                demand(value is None or value > 0, f"leaf {leaf}: {value and float(value)}")
+
+    def cuts(
+        self, record: dict[str, Any], split: list[int]
+    ) -> Callable[[list[tuple[int, int]]], list[Any]]:
+        """Of each leaf in turn, given its path, (neuron, side, at, beta) of the splits above it."""
+        at = self.floats(record, "at", (len(split),)) or [0.0] * len(split)
+        beta = iter(self.floats(record, "beta", (None,)) or itertools.repeat(0.0))
+
+        def above(path: list[tuple[int, int]]) -> list[Any]:
             try:
-                own = [
+                return [
                     (split[node], sign, Fraction(at[node]), Fraction(next(beta)))
                     for node, sign in path
                 ]
             except StopIteration:
                 raise Wrong("beta is too short") from None
-            local = region.copy()
-            if renew or any(code >= neurons for code in split):
-                self.narrow(local, own, renew)
-            w = [1.0] if weights is None else weights[leaf]
-            if not local.empty:
-                cuts = [cut for cut in own if cut[0] < neurons]
-                value = local.bound(self.goal(clause, w), slopes[leaf], cuts)
-                demand(value is None or value > 0, f"leaf {leaf}: {value and float(value)}")
+
+        return above
 
     def narrow(self, region: Region, own: list[Any], renew: list[int]) -> None:
         """A leaf's own intervals."""
@@ -630,19 +649,22 @@ def _rounded(ends: Interval) -> Interval:
     return Fraction(low), Fraction(high)
 
 
-def _paths(split: list[int]) -> list[list[tuple[int, int]]]:
-    """Of each leaf the splits above it."""
-    found, pending = [], [list[tuple[int, int]]()]
+def _forest(split: list[int], count: int) -> list[list[list[tuple[int, int]]]]:
+    """Of each leaf of each tree the splits above it."""
+    trees, found, pending = [], list[list[tuple[int, int]]](), [list[tuple[int, int]]()]
     for node, code in enumerate(split):
-        demand(pending, "the tree goes on behind its end")
+        demand(len(trees) < count, "the tree goes on behind its end")
         path = pending.pop()
         demand(len(path) <= 2_000, "the tree is too deep")
         if code < 0:
             found.append(path)
         else:
             pending += [[*path, (node, -1)], [*path, (node, 1)]]
-    demand(not pending, "the tree lacks a leaf")
-    return found
+        if not pending:
+            trees.append(found)
+            found, pending = [], [[]]
+    demand(len(trees) == count, "the tree lacks a leaf")
+    return trees
 
 
 def why_not(model: bytes, spec: bytes, certificate: bytes) -> str:
@@ -650,7 +672,7 @@ def why_not(model: bytes, spec: bytes, certificate: bytes) -> str:
     try:
         manifest, arrays = read_archive(certificate)
         demand(manifest["format"] == "anybound certificate", "format")
-        demand(type(manifest["version"]) is int and manifest["version"] == 1, "version")
+        demand(type(manifest["version"]) is int and manifest["version"] == 2, "version")
         demand(manifest["semantics"] in ("real", "float32"), "semantics")
         demand(manifest["network"] == sha256(model).hexdigest(), "network")
         demand(manifest["property"] == sha256(spec).hexdigest(), "property")

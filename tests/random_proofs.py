@@ -1,7 +1,7 @@
 """Certificates of tiny properties from random multipliers: whatever is proposed, more splits prove it.
 
-All that the format knows occurs: slopes of steps, of leaves, negated properties, row weights, multipliers of splits,
-splits of neurons at 0 or elsewhere, splits of inputs, layers renewed in leaves.
+All that the format knows occurs: slopes of steps, of leaves, trees for neurons, negated properties, row
+weights, multipliers of splits, splits of neurons at 0 or elsewhere, splits of inputs, layers renewed in leaves.
 """
 
 from __future__ import annotations
@@ -82,8 +82,20 @@ def _step(checker: Checker, rng: np.random.Generator, activation: int, rows: int
     lower, upper = (np.flatnonzero(rng.random(size) < 0.9) for _ in range(2))
     count = len(lower) + len(upper)
     weights = rng.exponential(0.5, (count, rows)) if rows else None
-    slopes = random_slopes(checker, rng, count) if count else None
-    return Step(activation, lower, upper, slopes, weights)
+    split = _small_trees(checker, activation, count)
+    splits = int((split >= 0).sum())
+    slopes = random_slopes(checker, rng, count + splits) if count else None
+    return Step(activation, lower, upper, slopes, weights, split, rng.exponential(0.3, 2 * splits))
+
+
+def _small_trees(checker: Checker, activation: int, count: int) -> NDArray[np.int64]:
+    """About every third is split, at a neuron of an activation before."""
+    rng, before = np.random.default_rng([activation, count]), int(checker.network.first[activation])
+    trees = [
+        [int(rng.integers(before)), -1, -1] if before and rng.random() < 0.3 else [-1]
+        for _ in range(count)
+    ]
+    return np.array([code for tree in trees for code in tree], np.int64)
 
 
 @dataclass
@@ -101,7 +113,7 @@ class _Growing:
     def proof(self) -> ClauseProof | None:
         steps = self._negated() if self.style == "negated" else []
         if self.region.empty[0]:
-            return ClauseProof(self.number, steps, weights=np.ones((1, self._rows)))
+            return None  # nothing else of it would be looked at
         for _ in range(ROUNDS):
             found, lower = self._best()
             if (lower > 0).all():

@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anybound.errors import InvalidInput
+from anybound_check.proof import paths
 
 __all__ = [
     "Arrays",
@@ -77,25 +78,41 @@ class Slopes:
 class Step:
     """Lower bounds of the neurons `lower` of an activation's input and upper bounds of those of
     `upper` (numbers within the activation); together R problems, each with its slopes. Under the
-    negated property, `weights` [R, m] >= 0 multiply the clause's rows."""
+    negated property, `weights` [R, m] >= 0 multiply the clause's rows.
+
+    With `split`, each problem has a tree, one behind the other as `ClauseProof` has one; slopes are
+    those of all their leaves, and a bound is the lowest of a tree's leaves."""
 
     activation: int
     lower: Index
     upper: Index
     slopes: Slopes | None = None
     weights: FloatArray | None = None
+    split: Index | None = None
+    beta: FloatArray | None = None
 
     def part(self, kept: NDArray[np.bool_]) -> Step:
         """Some of the R problems [R]."""
         low, high = kept[: len(self.lower)], kept[len(self.lower) :]
-        slopes, weights = self.slopes, self.weights
+        slopes, weights, split, beta = self.slopes, self.weights, self.split, self.beta
+        tree, leaf, cut = _trees(np.full(len(kept), -1) if split is None else split, len(kept))
         return Step(
             self.activation,
             self.lower[low],
             self.upper[high],
-            None if slopes is None else slopes.part(kept),
+            None if slopes is None else slopes.part(kept[leaf]),
             None if weights is None else weights[kept],
+            None if split is None else split[kept[tree]],
+            None if beta is None else beta[kept[cut]],
         )
+
+
+def _trees(split: Index, count: int) -> tuple[Index, Index, Index]:
+    """Of trees in preorder, the tree of each node, of each leaf, and of each leaf's splits."""
+    found = list(paths(split.tolist(), count))
+    leaf = np.array([tree for tree, _ in found], np.int64)
+    node = np.repeat(np.arange(count), 2 * np.bincount(leaf, minlength=count) - 1)
+    return node, leaf, np.repeat(leaf, [len(path) for _, path in found])
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,7 +159,7 @@ class Certificate:
         groups = [_group(group, arrays) for group in self.groups]
         manifest = {
             "format": "anybound certificate",
-            "version": 1,
+            "version": 2,
             "semantics": self.semantics,
             "network": hashlib.sha256(self.network).hexdigest(),
             "property": hashlib.sha256(self.property).hexdigest(),
@@ -229,8 +246,13 @@ def step_fields(step: Step, arrays: Arrays) -> Mapping[str, Any]:
     for key, neurons in (("lower", step.lower), ("upper", step.upper)):
         if len(neurons):
             fields[key] = arrays.integers(neurons)
+    count = len(step.lower) + len(step.upper)
+    if step.split is not None and len(step.split) > count:
+        fields["split"], count = arrays.name(step.split.astype("<i4")), int((step.split < 0).sum())
+    if step.beta is not None and len(step.beta):
+        fields["beta"] = arrays.name(step.beta.astype("<f2"))
     if step.slopes is not None:
-        fields |= _slopes(step.slopes, len(step.lower) + len(step.upper), arrays)
+        fields |= _slopes(step.slopes, count, arrays)
     if step.weights is not None:
         fields["weights"] = arrays.name(step.weights.astype("<f4"))
     return fields

@@ -60,8 +60,8 @@ def _prove(model: bytes, spec: bytes, proof: bytes) -> str:
     manifest = read_archive(proof, 4 * (len(model) + len(spec) + len(proof)) + 2**20)
     fields = manifest.fields
     version = fields.get("version")
-    if fields.get("format") != "anybound certificate" or type(version) is not int or version != 1:
-        raise Unreadable("not a certificate of version 1")
+    if fields.get("format") != "anybound certificate" or type(version) is not int or version != 2:
+        raise Unreadable("not a certificate of version 2")
     for key, content in (("network", model), ("property", spec)):
         if fields.get(key) != hashlib.sha256(content).hexdigest():
             raise Invalid(f"the certificate is about another {key}")

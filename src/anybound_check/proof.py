@@ -83,25 +83,28 @@ class Checker:
         if any(len(np.unique(side)) < len(side) for side in sides):
             raise Invalid("a neuron is to be bounded twice in a step")
         neuron, sign = np.concatenate(sides), np.repeat([1.0, -1.0], [len(side) for side in sides])
-        columns, slopes = self._slopes(step, len(neuron))
+        split = self._split(step, len(neuron), self.neurons)
+        columns, slopes = self._slopes(step, int((split < 0).sum()))
         rows = 0 if clause is None else len(clause.offset)
         weights = step.floats("weights", (len(neuron), rows))
-        for part in _parts(len(neuron), self.batch):
-            problems = _nothing(part * 0)
+        found = np.full(len(neuron), np.inf)  # the lowest of a tree's leaves
+        for tree, leaf, splits in self._leaves(step, split, len(neuron)):
+            problems = _nothing(tree * 0)
             if clause is not None and weights is not None:
-                problems = self.goal(region, clause, weights[part], part * 0)
-            problems = problems._replace(columns=columns, slopes=slopes(part))
-            self._tighten(region, node, neuron[part], sign[part], problems)
+                problems = self.goal(region, clause, weights[tree], tree * 0)
+            problems = problems._replace(columns=columns, slopes=slopes(leaf), splits=splits)
+            lower = self._lowest(region, node, neuron[tree], sign[tree], problems)
+            np.minimum.at(found, tree, lower)
+        region.improve(node, neuron, sign, neuron * 0, found)
         region.propagate(node)
 
-    def _tighten(
+    def _lowest(
         self, region: Region, node: int, neuron: Index, sign: Array, problems: Problems
-    ) -> None:
+    ) -> Array:
         """Lower bounds of sign times a neuron's x."""
         aim = np.zeros((self.network.nodes[node].size, len(neuron)))
         aim[neuron, np.arange(len(neuron))] = sign
-        value = region.bound(problems._replace(node=node, aim=aim))
-        region.improve(node, neuron, sign, problems.which, value)
+        return region.bound(problems._replace(node=node, aim=aim))
 
     def goal(self, region: Region, clause: Clause, w: Array, which: Index) -> Problems:
         """w.(A y - b) for weights [R, m]."""
@@ -114,40 +117,52 @@ class Checker:
         return Problems(which, -(w @ clause.offset), error * (w @ size), goal)
 
     def leaves(self, root: Region, clause: Clause, proof: Record) -> Iterator[Array]:
-        """Lower bounds of all leaves, in batches.
-
-        The tree is given in preorder: `split` is -1 for a leaf, else a neuron or, behind all
-        neurons, an input that is split into x >= at and x <= at; the first child and all below it
-        come next, then the second. So the leaves cover the box whatever the entries are. `beta` has
-        an entry for each leaf and split above it, leaf by leaf from the root."""
-        split = proof.indices("split", self.neurons + self.network.nodes[0].size, least=-1)
-        split = split if len(split) else np.full(1, -1)
+        """Lower bounds of all leaves of a clause's tree, in batches."""
+        split = self._split(proof, 1, self.neurons + self.network.nodes[0].size)
         count, rows = int((split < 0).sum()), len(clause.offset)
         columns, slopes = self._slopes(proof, count)
-        at = proof.floats("at", (len(split),))
-        at = np.zeros(len(split)) if at is None else at
-        weights, beta = proof.floats("weights", (count, rows)), proof.floats("beta", (None,))
+        weights = proof.floats("weights", (count, rows))
         if weights is None and rows != 1:
             raise Unreadable("a clause of several rows without row weights")
         renew = proof.indices("renew", len(self.network.acts))
         if len(np.unique(renew)) < len(renew):
             raise Unreadable("a layer is to be renewed twice")
-        leaf, used, walk = 0, 0, paths(split.tolist())
+        for _, leaf, splits in self._leaves(proof, split, 1):
+            region, which = root, np.arange(len(leaf))
+            if len(renew) or (split >= self.neurons).any():
+                region = self.renewed(root.divided(len(leaf), splits), renew)
+            w = np.ones((len(leaf), 1)) if weights is None else weights[leaf]
+            problems = self.goal(region, clause, w, which)._replace(splits=splits)
+            lower = region.bound(problems._replace(columns=columns, slopes=slopes(leaf)))
+            yield np.where(region.empty, np.inf, lower)
+
+    @staticmethod
+    def _split(record: Record, trees: int, below: int) -> Index:
+        """Where the nodes of trees are split, -1 for leaves; by default each tree is a leaf."""
+        split = record.indices("split", below, least=-1)
+        return split if len(split) else np.full(trees, -1)
+
+    def _leaves(
+        self, record: Record, split: Index, trees: int
+    ) -> Iterator[tuple[Index, Index, Splits]]:
+        """In batches, the trees' leaves: which tree, which leaf, and the splits above.
+
+        Each tree is given in preorder: `split` is -1 for a leaf, else a neuron or, behind all
+        neurons, an input that is split into x >= at and x <= at; the first child and all below it
+        come next, then the second. So the leaves cover the box whatever the entries are. `beta` has
+        an entry for each leaf and split above it, leaf by leaf from the root."""
+        at, beta = record.floats("at", (len(split),)), record.floats("beta", (None,))
+        at = np.zeros(len(split)) if at is None else at
+        leaf, used, walk = 0, 0, paths(split.tolist(), trees)
         while batch := list(islice(walk, self.batch)):
-            which = np.arange(len(batch))
-            node, sign = np.array([step for path in batch for step in path], int).reshape(-1, 2).T
-            owner = np.repeat(which, [len(path) for path in batch])
+            steps = [step for _, path in batch for step in path]
+            node, sign = np.array(steps, int).reshape(-1, 2).T
+            owner = np.repeat(np.arange(len(batch)), [len(path) for _, path in batch])
             own = np.zeros(len(node)) if beta is None else beta[used : used + len(node)]
             if len(own) != len(node):
                 raise Unreadable("too few multipliers of splits")
             splits = Splits(split[node], owner, sign.astype(float), at[node], own)
-            region = root
-            if len(renew) or (split >= self.neurons).any():
-                region = self.renewed(root.divided(len(batch), splits), renew)
-            w = np.ones((len(batch), 1)) if weights is None else weights[leaf + which]
-            problems = self.goal(region, clause, w, which)._replace(splits=splits)
-            lower = region.bound(problems._replace(columns=columns, slopes=slopes(leaf + which)))
-            yield np.where(region.empty, np.inf, lower)
+            yield np.array([tree for tree, _ in batch]), leaf + np.arange(len(batch)), splits
             leaf, used = leaf + len(batch), used + len(node)
 
     def renewed(self, region: Region, layers: Index) -> Region:
@@ -157,7 +172,8 @@ class Checker:
             for part in _parts(len(place), self.batch):
                 neuron, which = place[part].T
                 for sign in (np.ones(len(part)), -np.ones(len(part))):
-                    self._tighten(region, node, neuron, sign, _nothing(which))
+                    lower = self._lowest(region, node, neuron, sign, _nothing(which))
+                    region.improve(node, neuron, sign, which, lower)
             region.propagate(node)
         return region
 
@@ -184,19 +200,21 @@ def _nothing(which: Index) -> Problems:
     return Problems(which, np.zeros(len(which)), np.zeros(len(which)))
 
 
-def paths(split: list[int]) -> Iterator[list[tuple[int, int]]]:
-    """Of each leaf the nodes above it, from the root, and the side taken there."""
-    path: list[tuple[int, int]] = []
+def paths(split: list[int], trees: int = 1) -> Iterator[tuple[int, list[tuple[int, int]]]]:
+    """Of each leaf its tree, and the nodes above it from the root with the side taken there."""
+    path, tree = list[tuple[int, int]](), 0
     for node, code in enumerate(split):
-        if (node and not path) or len(path) > MAX_DEPTH:
-            raise Unreadable("the tree goes on behind its last leaf, or is too deep")
+        if tree == trees or len(path) > MAX_DEPTH:
+            raise Unreadable("the last tree goes on behind its last leaf, or one is too deep")
         if code >= 0:
             path.append((node, 1))
             continue
-        yield path[:]
+        yield tree, path[:]
         while path and path[-1][1] < 0:
             path.pop()
         if path:
             path[-1] = (path[-1][0], -1)
-    if path:
-        raise Unreadable("the tree lacks a leaf")
+        else:
+            tree += 1
+    if tree < trees:
+        raise Unreadable("a tree lacks a leaf")

@@ -109,7 +109,7 @@ def test_reasons_can_be_printed(tmp_path: Path) -> None:
     )
     manifest = {
         "format": "anybound certificate",
-        "version": 1,
+        "version": 2,
         "semantics": "real",
         "network": hashlib.sha256(network).hexdigest(),
         "property": hashlib.sha256(text).hexdigest(),

@@ -26,7 +26,7 @@ import numpy as np
 import onnx
 import pytest
 from exact_cells import minimum
-from exact_certificate import read_archive, read_network, why_not
+from exact_certificate import read_archive, read_network, read_property, why_not
 from numpy.typing import NDArray
 from onnx import numpy_helper
 from random_proofs import STYLES, certificate
@@ -209,6 +209,11 @@ def trees(d: Draft, rng: Rng) -> Any:
     return None if found is None else (found[0], d.owned(*found))
 
 
+def _of_leaves(record: dict[str, Any]) -> tuple[str, ...]:
+    """What has a row for each leaf; weights of a step have one for each neuron."""
+    return ("of",) if "layer" in record else ("of", "weights")
+
+
 def _subtree(split: list[int], start: int) -> int:
     """Where a subtree ends."""
     missing, i = 1, start
@@ -252,7 +257,7 @@ def _edited_tree(d: Draft, rng: Rng, edit: Callable[[list[int], int], list[int]]
     leaf = int((split[:node] < 0).sum())
     by = int((d.arrays[record["split"]] < 0).sum()) - int((split < 0).sum())
     longer = len(d.arrays[record["split"]]) - len(split)
-    for key, place, amount in (("at", node, longer), ("of", leaf, by), ("weights", leaf, by)):
+    for key, place, amount in (("at", node, longer), *((k, leaf, by) for k in _of_leaves(record))):
         if key in record:
             values = d.arrays[record[key]]
             where = [place] * abs(amount)
@@ -296,7 +301,7 @@ def subtree_cut_off(d: Draft, rng: Rng) -> Files | None:
     d.put(record, "split", np.array([*codes[:node], -1, *codes[end:]], split.dtype))
     for key, cut in (
         ("at", slice(node + 1, end)),
-        *((k, slice(leaf, leaf + gone)) for k in ("of", "weights")),
+        *((k, slice(leaf, leaf + gone)) for k in _of_leaves(record)),
     ):
         if key in record:
             d.put(record, key, np.delete(d.arrays[record[key]], cut, 0))
@@ -996,6 +1001,18 @@ def test_there_are_enough_kinds() -> None:
     assert set(PROPOSALS) <= CHANGES.keys()
 
 
+def holds(files: Files) -> bool:
+    """By the exact optimum of every clause, which only networks of ReLUs have.
+
+    It judges where affine nodes are joined: default slopes depend on intervals, and those of the exact
+    evaluation are tighter there, so that a proof that holds for one may fail for the other."""
+    graph = onnx.load_model_from_string(files[0]).graph
+    if {node.op_type for node in graph.node} & {"Sigmoid", "Tanh"}:
+        return False
+    forms = read_network(files[0])
+    return all(minimum(forms, clause.box, clause.rows) > 0 for clause in read_property(files[1]))
+
+
 @pytest.mark.parametrize("kind", CHANGES)
 def test_what_is_accepted_is_a_proof(kind: str) -> None:
     said = Counter[str]()
@@ -1004,7 +1021,7 @@ def test_what_is_accepted_is_a_proof(kind: str) -> None:
         said[word] += 1
         if word == "valid":
             assert kind not in NEVER
-            assert why_not(*files) == ""
+            assert why_not(*files) == "" or (not plain and holds(files))
         elif plain and kind in PROPOSALS:
             assert why_not(*files) != ""
     assert said.total() == PLACES

@@ -13,12 +13,15 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
 from anybound.budget import Budget
-from anybound.certificate import Certificate, ClauseProof, Group, Step
+from anybound.certificate import Arrays, Certificate, ClauseProof, Group, Step, step_fields
 from anybound.certifying import Certifier
 from anybound.certifying.boxes import BoxBounder, BoxProof
+from anybound.certifying.hidden import bound_neurons
 from anybound.certifying.input_set import InputSet
+from anybound.search.neuron_trees import NeuronTrees
 from anybound.spec.problems import problems
 from anybound_check import check
+from anybound_check.archive import Record
 
 BENDS: dict[str, Callable[[NDArray[np.float64]], NDArray[np.float64]]] = {
     "Relu": lambda a: np.maximum(a, 0),
@@ -187,3 +190,30 @@ def test_one_neuron_shows_that_a_clause_is_never_reached(tmp_path: Path) -> None
     path = tmp_path / "proof.abc"
     Certificate(certifier.model, certifier.spec, [Group([], [proof])]).write(path)
     assert check(files.network, prop, path).valid
+
+
+def test_trees_of_neurons_are_written_as_they_were_bounded(tmp_path: Path) -> None:
+    """From what is written the checker alone finds the same bounds, and no input of a grid leaves them."""
+    files = Files.random(tmp_path, "Relu", 3, width=20)
+    certifier = Certifier(files.network, files.stays_above(files.least - 1))
+    (safety,) = problems(certifier.network, certifier.property)
+    task = InputSet(certifier.network, certifier.property, certifier.checker, safety)
+    v = certifier.checker.network.acts[1]
+    with np.errstate(all="ignore"):
+        before = task.region.upper[v] - task.region.lower[v]
+        assert bound_neurons(task, NeuronTrees(), Budget()) > 0.05
+        region = certifier.checker.region(0)
+        for step in task.steps:
+            assert step.split is not None
+            assert len(step.split) > len(step.lower) + len(step.upper)
+            arrays = Arrays()
+            certifier.checker.improve(region, Record(step_fields(step, arrays), arrays.content))
+    np.testing.assert_allclose(region.lower[v], task.region.lower[v], atol=1e-9)
+    np.testing.assert_allclose(region.upper[v], task.region.upper[v], atol=1e-9)
+    assert (region.upper[v] - region.lower[v]).sum() < 0.9 * before.sum()
+    axis = np.linspace(-1, 1, 101)
+    first, second, _ = (weight.astype(float) for weight in files.weights)
+    x = np.stack(np.meshgrid(axis, axis), -1).reshape(-1, 2)
+    a = np.maximum(x @ first, 0) @ second
+    assert (a + 1e-9 >= region.lower[v].T).all()
+    assert (a <= region.upper[v].T + 1e-9).all()

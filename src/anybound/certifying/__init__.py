@@ -2,6 +2,7 @@
 
     intermediate bounds, computed by the checker's own arithmetic from slopes that are proposed here
     → a search between these bounds, whose leaves close by the numbers that will be written
+    → in deep networks, where that takes long: trees for hidden neurons, and the search again
     → the tree of splits, slopes and multipliers as a file
 
 Nothing is written that the checker would refuse.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,19 +11,24 @@ import numpy as np
 from anybound.bound.compact.network import supports
 from anybound.budget import Budget
 from anybound.certificate import Certificate, ClauseProof, Group
+from anybound.certifying.hidden import bound_neurons
 from anybound.certifying.input_set import InputSet
 from anybound.certifying.intermediate import bound_layers
 from anybound.certifying.portable import prove_on_portable
-from anybound.certifying.turns import in_turns
+from anybound.certifying.turns import few_inputs, in_turns
 from anybound.errors import UnsupportedModel
 from anybound.io.files import read_bytes
 from anybound.io.onnx_reader import load
 from anybound.io.vnnlib import read_vnnlib
+from anybound.search.neuron_trees import NeuronTrees
 from anybound.spec.problems import SafetyProblem, problems
 from anybound_check.arithmetic import Unreadable
 from anybound_check.network import read_network
 from anybound_check.proof import Checker
 from anybound_check.vnnlib import read_property
+
+PLAIN_SHARE = 0.1  # of the time, before hidden neurons get trees
+GROWTH = 4  # of the trees, from pass to pass
 
 
 class Certifier:
@@ -63,13 +70,28 @@ class Certifier:
             task = InputSet(self.network, self.property, self.checker, safety)
             bound_layers(task, budget.share(0.5), tight=True)
             proofs = _plain(task)
-        left = [member for member in safety.clauses if member.clause not in proofs]
-        if left:
-            prove = in_turns if is_compact else prove_on_portable
-            proofs |= prove(task, left, budget)
+        is_deep = is_compact and len(task.numbering.activation) > 1 and not few_inputs(task)
+        proofs |= _searched(task, proofs, budget.share(PLAIN_SHARE) if is_deep else budget)
+        trees = NeuronTrees()
+        while is_deep and len(proofs) < len(safety.clauses) and not budget.is_spent():
+            is_deep = bound_neurons(task, trees, budget.share(0.5)) >= trees.least_gain
+            trees = replace(trees, subproblems=GROWTH * trees.subproblems)
+            proofs = _plain(task)  # of the bounds as they are now
+            proofs |= _searched(task, proofs, budget.share(0.5) if is_deep else budget)
         if len(proofs) < len(safety.clauses):
             return None
         return Group(task.steps, [proofs[member.clause] for member in safety.clauses])
+
+
+def _searched(
+    task: InputSet, known: Mapping[int, ClauseProof], budget: Budget
+) -> dict[int, ClauseProof]:
+    """Proofs of the other clauses, of as many as there is time for."""
+    left = [member for member in task.safety.clauses if member.clause not in known]
+    if not left:
+        return {}
+    prove = prove_on_portable if supports(task.network, task.box) else in_turns
+    return prove(task, left, budget)
 
 
 def _plain(task: InputSet) -> dict[int, ClauseProof]:

@@ -108,6 +108,12 @@ class InputSet:
         both = np.concatenate(kept)
         return step.part(both) if both.any() else None
 
+    def take(self, step: Step) -> None:
+        """A step for all clauses, as far as it is worth it."""
+        if len(step.lower) + len(step.upper):
+            useful = self.improve(self.region, step)
+            self.steps += [] if useful is None else [useful]
+
     def proves(self, region: Region, member: ClauseRows, proof: ClauseProof) -> bool:
         """Whether the checker accepts all leaves; the first that it does not ends it."""
         arrays = Arrays()

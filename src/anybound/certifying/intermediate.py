@@ -43,11 +43,11 @@ def bound_layers(task: InputSet, budget: Budget, *, tight: bool) -> None:
             continue
         if all(edge.source == 0 for edge in task.network.nodes[k].edges):
             # affine in the input; but the checker may see several maps, and have rounded between them
-            _take(task, Step(activation, neuron, neuron))
+            task.take(Step(activation, neuron, neuron))
             continue
         if sparse is None:
             slopes = ascended_slopes(task, k, neuron, budget) if tight else None
-            _take(task, Step(activation, neuron, neuron, slopes))
+            task.take(Step(activation, neuron, neuron, slopes))
             continue
         bounds = task.bounds(task.region)
         lower = {j: bounds.lower[j][0, 0] for j in range(1, k)}
@@ -55,10 +55,10 @@ def bound_layers(task: InputSet, budget: Budget, *, tight: bool) -> None:
         network = CompactNetwork.between(sparse, lower, upper, task.box)
         low, high = neuron_bounds(network, neuron, None)
         # one side is enough where it decides the sign
-        _take(task, Step(activation, neuron[low > 0], neuron[(high < 0) & ~(low > 0)]))
+        task.take(Step(activation, neuron[low > 0], neuron[(high < 0) & ~(low > 0)]))
         neuron = task.bent(task.region, activation)
         if len(neuron):
-            _take(task, Step(activation, neuron, neuron, refined_slopes(task, network, neuron)))
+            task.take(Step(activation, neuron, neuron, refined_slopes(task, network, neuron)))
 
 
 def refined_slopes(task: InputSet, network: CompactNetwork, neuron: Index) -> Slopes:
@@ -95,9 +95,3 @@ def ascended_slopes(task: InputSet, k: int, neuron: Index, budget: Budget) -> Sl
     own = task.numbering.neuron[: network.layout.total]
     values = np.nan_to_num(torch.cat(parts).numpy()).clip(0, LARGEST_SLOPE)
     return Slopes(own[own >= 0], values[:, own >= 0], CURVED_BITS)
-
-
-def _take(task: InputSet, step: Step) -> None:
-    if len(step.lower) + len(step.upper):
-        useful = task.improve(task.region, step)
-        task.steps += [] if useful is None else [useful]

@@ -183,7 +183,7 @@ class _Leaves:
         free = own.sign == 0
         used = free.any(0)
         values = np.where(free, own.slope, 0)[:, used].clip(0, 1)
-        above = [[order.split[node] for node, _ in path] for path in paths(order.split.tolist())]
+        above = [[order.split[node] for node, _ in path] for _, path in paths(order.split.tolist())]
         beta = [own.slope[i, path] for i, path in enumerate(above)]
         return ClauseProof(
             number,

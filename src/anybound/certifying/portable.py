@@ -146,7 +146,7 @@ def _cuts(split: Index, batch: PortableBatch, total: Vector) -> tuple[Vector, Ve
     """Where each node is split: the lowest end of the cells above it; and the splits' multipliers, all of
     a neuron's at the last of its splits above a leaf."""
     at, beta = np.where(split < 0, 0.0, np.inf), list[float]()
-    for leaf, path in enumerate(paths(split.tolist())):
+    for leaf, (_, path) in enumerate(paths(split.tolist())):
         last = {split[node]: node for node, _ in path}
         for node, sign in path:
             neuron = split[node]

@@ -21,11 +21,10 @@ def in_turns(
     task: InputSet, members: Sequence[ClauseRows], budget: Budget
 ) -> dict[int, ClauseProof]:
     """Proofs by clause, of as many of these as there is time for."""
-    varying = int((task.box.lower < task.box.upper).sum())
-    if not 0 < varying <= SOME_INPUTS or supports(task.network, task.box):
+    if not few_inputs(task):
         return NeuronProofs(task, NeuronPlan(), budget).prove(members)
     proofs, boxes = dict[int, ClauseProof](), dict[int, BoxProof]()
-    seconds, neurons_next = FIRST, varying > FEW_INPUTS
+    seconds, neurons_next = FIRST, _varying(task) > FEW_INPUTS
     while len(proofs) < len(members) and not budget.is_spent():
         left = [member for member in members if member.clause not in proofs]
         turn = budget.within(seconds)
@@ -38,3 +37,12 @@ def in_turns(
             proofs |= {} if proof is None else {member.clause: proof}
         neurons_next, seconds = not neurons_next, seconds * 1.5
     return proofs
+
+
+def few_inputs(task: InputSet) -> bool:
+    """Whether the input is split, too."""
+    return 0 < _varying(task) <= SOME_INPUTS and not supports(task.network, task.box)
+
+
+def _varying(task: InputSet) -> int:
+    return int((task.box.lower < task.box.upper).sum())

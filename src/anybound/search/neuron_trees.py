@@ -94,7 +94,7 @@ class _Pass:
         rows = Objective.neurons(self.network.upto(k), at.repeat_interleave(2), sign)
         objective = CompactObjective.of(rows, compact)
         bounder = ReluBounder(compact, objective, threads=self.threads, programs=self.plan.programs)
-        lower = torch.from_numpy(_Trees(bounder, self.plan, 2 * len(at)).grow(self.budget))
+        lower = torch.from_numpy(Trees(bounder, self.plan, 2 * len(at)).grow(self.budget))
         return lower[::2], -lower[1::2]
 
 
@@ -122,7 +122,7 @@ class Leaves(NamedTuple):
         return Leaves(batch, np.concatenate(neuron), np.concatenate(proved))
 
 
-class _Trees:
+class Trees:
     """Trees of rows 2i and 2i + 1, the sides of neuron i, grown together."""
 
     def __init__(self, bounder: ReluBounder, plan: NeuronTrees, rows: int) -> None:
