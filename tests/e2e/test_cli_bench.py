@@ -60,13 +60,14 @@ def run(capsys: Capture, *arguments: object) -> tuple[int, str, str]:
     return code, captured.out, captured.err
 
 
-def process(*arguments: object) -> subprocess.Popen[str]:
+def process(*arguments: object, own_session: bool = False) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-m", "anybound", "bench", *map(str, arguments)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
+        start_new_session=own_session,
     )
 
 
@@ -184,6 +185,27 @@ def test_a_signal_ends_the_run_and_its_workers(number: signal.Signals, folder: P
     assert err.splitlines()[-1] == "anybound: interrupted"
     assert [r["verdict"] for r in read_records(out)] == ["violated"]
     until(lambda: not any(map(is_there, workers)), 20)
+
+
+@pytest.mark.parametrize("seconds", [0.05, 0.5])
+def test_a_terminals_interrupt_at_the_start_leaves_one_line(seconds: float, folder: Path) -> None:
+    """It goes to all processes, also to the one that is importing what the jobs will need."""
+    path = listed(folder, (*SLOW, 100))
+    with process(path, "-o", folder / "run.jsonl", *ENDLESS, own_session=True) as child:
+        until(lambda: any(map(is_server, descendants(child.pid))))
+        time.sleep(seconds)
+        os.killpg(child.pid, signal.SIGINT)
+        _, err = child.communicate(timeout=120)
+    assert child.returncode == 130
+    assert err == "anybound: interrupted\n"
+
+
+def is_server(pid: int) -> bool:
+    """Whether a process is the one that others are forked from."""
+    try:
+        return b"forkserver" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return False
 
 
 def test_a_crash_is_recorded_and_the_run_goes_on(folder: Path) -> None:

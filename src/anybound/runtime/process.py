@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import multiprocessing
 import os
+import signal
 import sys
 import time
 from collections.abc import Sequence
@@ -55,6 +56,8 @@ class Running:
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(AttributeError, OSError, ValueError):
                 stream.flush()  # or the child would write it again
+        if context.get_start_method() == "forkserver":
+            _start_server()
         # The attribute exists in every context, but is not part of the base class's types.
         process: Any = context.Process  # type: ignore[attr-defined]
         self.process = process(target=serve, args=(theirs, inherited, job), daemon=True)
@@ -135,6 +138,19 @@ class Running:
     def _close(self) -> None:
         self.connection.close()
         self.process.join(5)
+
+
+def _start_server() -> None:
+    """Start the fork server if there is none, with SIGINT blocked: a terminal sends Ctrl-C to all
+    of its processes, and this one's imports would answer it with a traceback."""
+    from multiprocessing import forkserver, resource_tracker
+
+    resource_tracker.ensure_running()  # first, as it unblocks SIGINT
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        forkserver.ensure_running()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def cpu_seconds(pid: int | None) -> float:
