@@ -120,15 +120,10 @@ class Decomposition:
     def inner_min(self, rho: Layers) -> Primal:
         """The minimiser of eq. nonprox_problem's inner problem: sections innerminp0 and innerminpk."""
         g0, g = self.coefficients(rho)
-        z0 = self.input_argmin(g0)  # P_0
+        z0, p0 = self.input_minimum(g0)  # P_0
         zhat_b, z, v = self.hull.argmin(rho.data, g.data)  # P_k, every layer at once
         zhat_a = self.net.apply(z0, rho.like(z))  # ẑ_A = W z + b
-        q = (
-            self.input_min(g0)
-            + v.sum(-1)
-            - self.net.bias_dot(rho)
-            + self.problem.objective.constant
-        )
+        q = p0 + v.sum(-1) - self.net.bias_dot(rho) + self.problem.objective.constant
         return Primal(z0, rho.like(z), zhat_a, rho.like(zhat_b), q)
 
     def value(self, rho: Layers) -> Tensor:
@@ -139,19 +134,18 @@ class Decomposition:
         """q(ρ) for coefficients computed before."""
         g0, g = coefficients
         v = self.hull.argmin(rho.data, g.data).value
-        return self.value_from(rho, g0, v.sum(-1))
+        return self.value_from(rho, self.input_min(g0), v.sum(-1))
 
-    def value_from(self, rho: Layers, g0: Tensor | None, hidden: Tensor) -> Tensor:
-        """q(ρ) when the sum of the P_k, `[D, R]`, is known."""
-        constant = self.problem.objective.constant
-        return self.input_min(g0) + hidden - self.net.bias_dot(rho) + constant
+    def value_from(self, rho: Layers, input_: Tensor, hidden: Tensor) -> Tensor:
+        """q(ρ) when the values of P_0 (without its bias) and of all P_k, `[D, R]`, are known."""
+        return input_ + hidden - self.net.bias_dot(rho) + self.problem.objective.constant
 
-    def input_argmin(self, g0: Tensor | None) -> Tensor:
-        """P_0's minimiser z_0, `[D, R, *input_shape]`."""
+    def input_minimum(self, g0: Tensor | None) -> tuple[Tensor, Tensor]:
+        """P_0's minimiser z_0, `[D, R, *input_shape]`, and its value without its bias, `[D, R]`."""
         if g0 is None:
             constant = self.problem.objective.constant
             g0 = constant.new_zeros(*self.batch, *self.net.input_shape)
-        return self.domain.argmin(g0)
+        return self.domain.minimum(g0)
 
     def input_min(self, g0: Tensor | None) -> Tensor:
         """P_0's value without its bias, `[D, R]`."""

@@ -52,13 +52,13 @@ class Lagrangian:
     def inner_min(self, mu: Layers, lam: Layers) -> LagrangianMin:
         dual = self.dual
         g0, g = dual.coefficients(mu)
-        z0 = dual.input_argmin(g0)
+        z0, p0 = dual.input_minimum(g0)
         low, high = self.post_range
         cost = g.data + lam.data  # of z_k
         z = torch.lerp(high, low, flag(torch.gt, cost, cost.new_zeros(())))
         zhat: HullMin = dual.hull.argmin(mu.data, -lam.data)  # min over [l, u] of μ x − λ σ(x)
         value = (
-            dual.input_min(g0)
+            p0
             + (cost * z).sum(-1)
             + zhat.value.sum(-1)
             - dual.net.bias_dot(mu)

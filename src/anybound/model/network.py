@@ -142,11 +142,19 @@ class Network:
         """ẑ_k of every hidden layer from independent z_0 … z_{n−1}."""
         if self.n == 1:
             return z
-        blocks = (
-            self.affine(k, z0, z).expand(*z.data.shape[:-1], *self.nodes[k].shape)
-            for k in self.hidden
-        )
-        return z.like(torch.cat([block.flatten(z.data.ndim - 1) for block in blocks], dim=-1))
+        zhat = z.like(torch.empty_like(z.data))
+        for k in self.hidden:
+            self.write_affine(k, z0, z, zhat[k])
+        return zhat
+
+    def write_affine(self, k: int, z0: Tensor, z: Layers, into: Tensor) -> None:
+        """`affine(k, z0, z)` into a block of `Layers`, without a copy of it."""
+        for i, edge in enumerate(self.nodes[k].edges):
+            source = z[edge.source] if edge.source else z0
+            image = edge.map.linear(source)
+            into.copy_(image) if i == 0 else into.add_(image)
+            if edge.map.bias is not None:
+                into.add_(edge.map.bias)
 
     def transpose(self, j: int, rho: Layers) -> Tensor | None:
         """Σ_k W_kjᵀ ρ_k over the hidden successors k of j, `[..., *shape_j]`; None if there are none."""

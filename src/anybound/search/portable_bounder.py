@@ -210,7 +210,7 @@ class PortableBounder:
         bound = torch.where(work.cells.empty, torch.inf, bound)
         node = torch.zeros_like(work.clause)
         columns = (work.clause, *work.cells, beta, weight, bound, node)
-        z0 = dual.input_argmin(kept.g.input)[:, 0].flatten(1)
+        z0 = dual.input_minimum(kept.g.input)[0][:, 0].flatten(1)
         coefficient = self.duals.root.gather(kept.g.hidden.data)
         batch = PortableBatch(*(column.numpy() for column in columns))
         return Expansion(batch, coefficient.numpy(), z0.numpy())

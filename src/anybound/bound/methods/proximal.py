@@ -82,7 +82,8 @@ class Proximal(Method[ProximalState]):
         rho = self.start.rho(dual) if warm is None else warm
         p = dual.inner_min(rho)
         z, zhat_b = rho.like(p.z.data.clone()), rho.like(p.zhat_b.data.clone())  # updated in place
-        return ProximalState(rho, torch.zeros_like(rho.data), p.z0, z, zhat_b, rho.like(p.mismatch))
+        velocity, d = torch.zeros_like(rho.data), rho.like(p.mismatch)
+        return ProximalState(rho, velocity, p.z0.clone(), z, zhat_b, d)
 
     def step(self, dual: Decomposition, state: ProximalState) -> ProximalState:
         # η grows linearly with the passes that are done: the last value is not quite the end of the schedule
@@ -94,7 +95,8 @@ class Proximal(Method[ProximalState]):
                     _block_step(dual, state, j, eta)
             else:
                 _joint_step(dual, state, eta)
-        velocity = self.momentum * state.velocity + state.d.data / eta  # eq. momentum_updates
+        velocity = torch.mul(state.velocity, self.momentum)  # eq. momentum_updates
+        velocity.add_(state.d.data, alpha=1 / eta)
         rho = state.rho.like(state.rho.data + velocity)
         return ProximalState(
             rho, velocity, state.z0, state.z, state.zhat_b, state.d, state.passes + inner
@@ -108,7 +110,7 @@ class Proximal(Method[ProximalState]):
 
 def _block_step(dual: Decomposition, state: ProximalState, j: int, eta: float) -> None:
     """One Frank–Wolfe step of block j, in place."""
-    grad = state.rho.like(state.rho.data + state.d.data / eta)
+    grad = state.rho.like(torch.add(state.rho.data, state.d.data, alpha=1 / eta))
     cost = dual.coefficient(j, grad)
     if cost is None:
         return
@@ -129,18 +131,18 @@ def _block_step(dual: Decomposition, state: ProximalState, j: int, eta: float) -
         curvature = curvature + _dot(delta_b, delta_b)
     gamma = optimal_step(linear, curvature / eta)
     if delta_b is None:
-        state.z0 = state.z0 + _scaled(gamma, delta_z)
+        _move(state.z0, gamma, delta_z)
     else:
-        state.zhat_b[j].add_(_scaled(gamma, delta_b))
-        state.z[j].add_(_scaled(gamma, delta_z))
-        state.d[j].add_(_scaled(gamma, delta_b))
+        _move(state.zhat_b[j], gamma, delta_b)
+        _move(state.z[j], gamma, delta_z)
+        _move(state.d[j], gamma, delta_b)
     for k, step in delta_a.items():
-        state.d[k].sub_(_scaled(gamma, step))
+        _move(state.d[k], -gamma, step)
 
 
 def _joint_step(dual: Decomposition, state: ProximalState, eta: float) -> None:
     """One Frank–Wolfe step of all blocks together, in place (Jacobi)."""
-    grad = state.rho.like(state.rho.data + state.d.data / eta)
+    grad = state.rho.like(torch.add(state.rho.data, state.d.data, alpha=1 / eta))
     vertex = dual.inner_min(grad)
     g0, g = dual.coefficients(grad)
     delta_z0 = vertex.z0 - state.z0
@@ -150,10 +152,10 @@ def _joint_step(dual: Decomposition, state: ProximalState, eta: float) -> None:
     if g0 is not None:
         linear = linear + _dot(g0, delta_z0)
     gamma = optimal_step(linear, (delta_d * delta_d).sum(-1) / eta)
-    state.z0 = state.z0 + _scaled(gamma, delta_z0)
-    state.zhat_b.data.add_(_scaled(gamma, delta_b))
-    state.z.data.add_(_scaled(gamma, delta_z))
-    state.d.data.add_(_scaled(gamma, delta_d))
+    _move(state.z0, gamma, delta_z0)
+    _move(state.zhat_b.data, gamma, delta_b)
+    _move(state.z.data, gamma, delta_z)
+    _move(state.d.data, gamma, delta_d)
 
 
 def optimal_step(linear: Tensor, curvature: Tensor) -> Tensor:
@@ -168,5 +170,6 @@ def _dot(a: Tensor, b: Tensor) -> Tensor:
     return (a * b).flatten(2).sum(-1) if a.ndim > 2 else a * b
 
 
-def _scaled(gamma: Tensor, step: Tensor) -> Tensor:
-    return gamma.reshape(*gamma.shape, *[1] * (step.ndim - 2)) * step
+def _move(x: Tensor, gamma: Tensor, step: Tensor) -> None:
+    """x += γ·step, in place, one γ `[D, R]` for each problem."""
+    x.addcmul_(gamma.reshape(*gamma.shape, *[1] * (step.ndim - 2)), step)

@@ -111,20 +111,21 @@ def _evaluate(
 ) -> SlopesState:
     sweep = propagate(dual, Lines(lower, upper), beta if dual.hull.branched is not None else None)
     rho, (g0, g) = sweep.rho, sweep.g
+    z0, p0 = dual.input_minimum(g0)
     above = flag(torch.lt, g.data, g.data.new_zeros(()))  # 1 where the line above σ is in use
     slope = torch.lerp(lower, upper, above)
     touch = dual.hull.touching(slope, above)
     if dual.hull.touches_exactly and dual.hull.branched is None:
         # ρ = −s g: the minimum of g (σ(x) − s x) is at the touching point
-        q = dual.value_from(rho, g0, (g.data * touch.value).sum(-1))
+        q = dual.value_from(rho, p0, (g.data * touch.value).sum(-1))
     else:
-        q = dual.value_at(rho, sweep.g)
+        q = dual.value_from(rho, p0, dual.hull.argmin(rho.data, g.data).value.sum(-1))
     if dual.hull.split_unfixed is not None:
         # where branching has cut a neuron whose σ still bends, β ≠ 0 moves the minimiser
         moved, there = (beta != 0) & dual.hull.split_unfixed, dual.hull.argmin(rho.data, g.data)
         x, z = (torch.where(moved, a, b) for a, b in zip(there[:2], touch[:2], strict=True))
         touch = HullMin(x, z, z - slope * x)
-    zhat, x = _along_lines(dual, dual.input_argmin(g0), touch, slope, beta)
+    zhat, x = _along_lines(dual, z0, touch, slope, beta)
     return SlopesState(lower, upper, beta, rho, q, zhat - x, g.data, moments, beta_moments, t)
 
 
@@ -141,7 +142,7 @@ def _along_lines(
     z = zhat.like(touch.value.clone())  # σ(x*) − s x*, to which s ẑ comes layer by layer
     for k in net.hidden:
         at = layout.span(k)
-        zhat[k].copy_(net.affine(k, z0, z))
+        net.write_affine(k, z0, z, zhat[k])
         z.data[..., at].addcmul_(slope[..., at], zhat.data[..., at])
     if dual.hull.branched is not None:
         fixed = dual.hull.branched & ~dual.hull.ambiguous

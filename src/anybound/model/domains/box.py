@@ -76,7 +76,11 @@ class Box(Domain):
         return torch.lerp(self.upper, self.lower, flag(torch.gt, g, g.new_zeros(())))
 
     def min(self, g: Tensor) -> Tensor:
-        return flat(g * self.argmin(g)).sum(-1)
+        return self.minimum(g)[1]
+
+    def minimum(self, g: Tensor) -> tuple[Tensor, Tensor]:
+        z = self.argmin(g)
+        return z, flat(g * z).sum(-1)
 
     def slack(self, g: Tensor) -> Tensor:
         weight = flat(g * self.argmin(g)).abs()

@@ -44,6 +44,10 @@ class Domain(ABC):
     def min(self, g: Tensor) -> Tensor:
         """The minimum of gᵀz over C, `[D, R]`."""
 
+    def minimum(self, g: Tensor) -> tuple[Tensor, Tensor]:
+        """`argmin(g)` and `min(g)`, at the cost of one of them where they share their work."""
+        return self.argmin(g), self.min(g)
+
     @abstractmethod
     def slack(self, g: Tensor) -> Tensor:
         """`[D, R]`: `min(g) − slack(g)` never exceeds the exact minimum.
