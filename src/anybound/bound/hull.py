@@ -16,12 +16,13 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from anybound.bound import kernels
 from anybound.bound.bounds import Bounds
+from anybound.bound.kernels import Oracle
 from anybound.layers import Layers
 from anybound.model.activations.activation import (
     Activation,
     Between,
-    Minimum,
     Rates,
     Relaxation,
 )
@@ -52,7 +53,6 @@ class Slopes(NamedTuple):
     upper: Tensor
 
 
-Oracle = Callable[[Tensor, Tensor], Minimum]
 _Elementwise = Callable[[Activation, Tensor, Tensor], tuple[Tensor, ...]]
 
 
@@ -71,6 +71,7 @@ class Hull:
     bounds: Bounds
     branched: Tensor | None = None
     base: Hull | None = None
+    iterating: bool = False  # its minimum is sought again and again: kernels are worth loading
 
     @cached_property
     def spans(self) -> tuple[Span, ...]:
@@ -104,14 +105,18 @@ class Hull:
         """(ρ, g) ↦ the minimum, of every span."""
         l, u = self.bounds.lower.data, self.bounds.upper.data
         with torch.inference_mode(False):  # what is kept must not refuse autograd later
-            return [activation.over(l[..., at], u[..., at]) for activation, at in self.spans]
+            return [self._oracle(σ, l[..., at], u[..., at]) for σ, at in self.spans]
 
     @cached_property
     def _layer_oracles(self) -> dict[int, Oracle]:
         """The same of every layer, in its own shape."""
         l, u = self.bounds.lower, self.bounds.upper
         with torch.inference_mode(False):
-            return {k: σ.over(l[k], u[k]) for k, σ in self.network.activations()}
+            return {k: self._oracle(σ, l[k], u[k]) for k, σ in self.network.activations()}
+
+    def _oracle(self, activation: Activation, l: Tensor, u: Tensor) -> Oracle:
+        plain = activation.over(l, u)
+        return kernels.oracle(activation, l, u, plain) if self.iterating else plain
 
     def loss(self, rho: Tensor, g: Tensor) -> Tensor:
         """`[D, R]`: Σ slack(ρ, g) + Σ_k |ρ_k|ᵀ E_k, the latter for what rounding may do to g; see `tolerance`.
@@ -160,7 +165,8 @@ class Hull:
         branched = None if self.branched is None else self.branched.to(device=device)
         network, domain = self.network.to(dtype, device), self.domain.to(dtype, device)
         base = None if self.base is None else self.base.to(dtype, device)
-        return Hull(network, domain, self.bounds.to(dtype, device), branched, base)
+        bounds = self.bounds.to(dtype, device)
+        return Hull(network, domain, bounds, branched, base, self.iterating)
 
     def pick(self, index: Tensor) -> Hull:
         """The sub-problems with these indices."""
@@ -168,7 +174,7 @@ class Hull:
         if branched is not None and branched.shape[0] > 1:
             branched = branched[index]
         domain, bounds = self.domain.pick(index), self.bounds.pick(index)
-        return Hull(self.network, domain, bounds, branched, self.base)
+        return Hull(self.network, domain, bounds, branched, self.base, self.iterating)
 
     @cached_property
     def magnitude(self) -> Tensor:

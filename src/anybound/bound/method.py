@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from anybound.bound.decomposition import Decomposition
+from anybound.bound.kernels import fits
 from anybound.budget import Budget
 from anybound.errors import InvalidConfig, InvalidInput
 from anybound.host import looks_freely
@@ -152,9 +153,11 @@ class _Run:
         warm: Layers | None,
         trace: bool,
     ) -> None:
-        self.dual, self.method, self.budget, self.stop_above = dual, method, budget, stop_above
+        self.method, self.budget, self.stop_above = method, budget, stop_above
         self.started = budget.elapsed()
         self.best_rho = fitting(dual, warm) if warm is not None else dual.zeros()
+        again = method.steps(dual) > 0 and fits(self.best_rho.data)
+        self.dual = replace(dual, hull=replace(dual.hull, iterating=True)) if again else dual
         self.is_own = False  # whether nobody else may hold the tensors of the best
         self.best = torch.full(
             dual.batch, -torch.inf, dtype=dual.dtype, device=self.best_rho.data.device

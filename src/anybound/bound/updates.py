@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from anybound.bound import kernels
+
 
 @dataclass(eq=False)
 class Moments:
@@ -35,15 +37,24 @@ class Adam:
 
     def ascend(self, x: Tensor, moments: Moments, gradient: Tensor, step: float) -> Tensor:
         """x + step · m̂ / (√v̂ + ε), a new tensor."""
+        if kernels.fits(x):
+            scale, epsilon = self._correction(moments)
+            rates = step * scale, epsilon, 1 - self.beta1, 1 - self.beta2
+            return kernels.adam_step(x, gradient, (moments.first, moments.second), rates)
         scale, root = self._update(moments, gradient)
         return torch.addcdiv(x, moments.first, root, value=step * scale)
 
     def _update(self, moments: Moments, gradient: Tensor) -> tuple[float, Tensor]:
-        """a, r with m̂ / (√v̂ + ε) = a m / r: the bias corrections b are numbers, and
+        """a, r with m̂ / (√v̂ + ε) = a m / r."""
+        scale, epsilon = self._correction(moments)
+        moments.first.lerp_(gradient, 1 - self.beta1)
+        moments.second.mul_(self.beta2).addcmul_(gradient, gradient, value=1 - self.beta2)
+        return scale, moments.second.sqrt().add_(epsilon)
+
+    def _correction(self, moments: Moments) -> tuple[float, float]:
+        """The factors of the next step: the bias corrections b are numbers, and
 
         m/b₁ / (√(v/b₂) + ε)  =  (√b₂/b₁) · m / (√v + ε √b₂)."""
         moments.count += 1
-        moments.first.lerp_(gradient, 1 - self.beta1)
-        moments.second.mul_(self.beta2).addcmul_(gradient, gradient, value=1 - self.beta2)
         b1, root_b2 = 1 - self.beta1**moments.count, (1 - self.beta2**moments.count) ** 0.5
-        return root_b2 / b1, moments.second.sqrt().add_(self.epsilon * root_b2)
+        return root_b2 / b1, self.epsilon * root_b2
