@@ -1,7 +1,9 @@
 """`anybound bounds` and `methods`, against onnxruntime and interval arithmetic in numpy."""
 
 import json
+import os
 import pickle
+import signal
 from itertools import pairwise
 from pathlib import Path
 
@@ -11,6 +13,8 @@ import onnxruntime
 import pytest
 from onnx import numpy_helper
 
+from anybound.bound.decomposition import Decomposition
+from anybound.bound.methods.slopes import Slopes, SlopesState
 from anybound.cli import main as module
 from anybound.cli.main import main
 
@@ -226,6 +230,25 @@ def test_bad_input_is_one_line(
     assert says in err
     assert "bug" not in err
     assert not (tmp_path / "exploded").exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_leaves_the_best_bounds(
+    capsys: Capture, center: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    def interrupted(self: Slopes, dual: Decomposition, state: SlopesState) -> SlopesState:
+        if state.t == 3:
+            os.kill(os.getpid(), number)
+        return step(self, dual, state)
+
+    step = Slopes.step
+    monkeypatch.setattr(Slopes, "step", interrupted)
+    ball, endless = ["--center", center, "--epsilon", "0.05"], "slopes(iterations=100000000)"
+    code, out, _ = run(capsys, "bounds", DENSE, *ball, "--method", endless, "--json")
+    assert code == 130
+    record = json.loads(out)
+    assert record["stopped"] == "interrupted"
+    assert all(low < high for low, high in zip(record["lower"], record["upper"], strict=True))
 
 
 def test_the_payload_of_the_test_above_would_work(tmp_path: Path) -> None:

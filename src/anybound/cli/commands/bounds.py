@@ -59,20 +59,22 @@ def _run(options: Namespace, output: Output) -> int:
     intermediate = INTERMEDIATES.parse(options.intermediate)
     from anybound.bounding import bounds
     from anybound.io.onnx_reader import load
+    from anybound.runtime.signals import sigterm_interrupts
     from anybound.spec.domains import from_input_set
 
     network = load(options.network)
     input_set = input_set_of(options, network.input_size)
-    result = bounds(
-        network,
-        from_input_set(input_set, network.input_shape),
-        _rows(options.rows),
-        layer=options.layer,
-        method=method,
-        intermediate=intermediate,
-        timeout=options.timeout,
-        trace=options.trace is not None,
-    )
+    with sigterm_interrupts():
+        result = bounds(
+            network,
+            from_input_set(input_set, network.input_shape),
+            _rows(options.rows),
+            layer=options.layer,
+            method=method,
+            intermediate=intermediate,
+            timeout=options.timeout,
+            trace=options.trace is not None,
+        )
     if options.trace is not None and result.trace is not None:
         _write_trace(Path(options.trace), result.trace)
     record = _record(result, intermediate)
