@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from argparse import ArgumentTypeError
 from pathlib import Path
 
 import numpy as np
@@ -299,5 +300,7 @@ def test_an_unusable_instance_leaves_error_in_the_result_file(
 def test_sizes() -> None:
     from anybound.cli.deciding import size
 
-    found = [size(text) for text in ("4GB", "512MiB", "1.5g", "100", "2 kb", "1TiB")]
-    assert found == [4 * 10**9, 512 * 2**20, 1_500_000_000, 100, 2000, 2**40]
+    found = [size(text) for text in ("4GB", "512MiB", "1.5g", "2000000", "3000 kb", "1TiB")]
+    assert found == [4 * 10**9, 512 * 2**20, 1_500_000_000, 2_000_000, 3_000_000, 2**40]
+    with pytest.raises(ArgumentTypeError, match="write a unit"):
+        size("16")  # gigabytes are meant

@@ -15,7 +15,7 @@ from anybound.memory import resident
 from anybound.runtime.job import Crash, Ending, Finished, Job, execute
 from anybound.runtime.pool import run_all, run_here, run_one
 from anybound.runtime.process import cpu_seconds, server
-from anybound.runtime.signals import sigterm_interrupts
+from anybound.runtime.signals import held, sigterm_interrupts
 from anybound.runtime.worker import INTERRUPT, Line, Progress
 
 Report = Callable[[Mapping[str, Any]], None]
@@ -280,3 +280,18 @@ def test_closing_the_iterator_kills_what_runs(tmp_path: Path) -> None:
     assert len(pids) == 2
     results.close()  # type: ignore[attr-defined]  # a generator
     assert not any(Path(f"/proc/{pid}").exists() for pid in pids)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_signals_wait_until_a_process_is_started(number: int) -> None:
+    """Cut off while it is started, a process would print that its input ran out, and nobody would end it."""
+    done = list[int]()
+
+    def start() -> None:
+        with held():
+            signal.raise_signal(number)
+            done.append(number)
+
+    with sigterm_interrupts(), pytest.raises(KeyboardInterrupt):
+        start()
+    assert done == [number]

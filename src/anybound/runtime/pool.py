@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import nullcontext
 from multiprocessing.connection import wait
 from multiprocessing.context import BaseContext
 
 from anybound.runtime.job import Ending, Finished, Job, Record, Report, execute
 from anybound.runtime.process import Running
-from anybound.runtime.signals import sigterm_interrupts
+from anybound.runtime.signals import held, sigterm_interrupts
 
 __all__ = ["run_all", "run_here", "run_one"]
 
@@ -44,10 +45,14 @@ def run_all(jobs: Iterable[Job], workers: int, context: BaseContext) -> Iterator
     """
     waiting = iter(jobs)
     running: list[Running] = []
+    is_served = False  # the first process waits for a server that imports: that can be interrupted
     try:
         while True:
             while len(running) < workers and (job := next(waiting, None)) is not None:
-                running.append(Running(job, context))
+                # not cut off while it reads what it is to do, but killed below
+                with held() if is_served else nullcontext():
+                    running.append(Running(job, context))
+                is_served = True
             if not running:
                 return
             wait([one.connection for one in running], timeout=_patience(running))

@@ -1,4 +1,4 @@
-"""SIGTERM as an interrupt: whoever handles Ctrl-C handles it, too."""
+"""SIGTERM as an interrupt: whoever handles Ctrl-C handles it, too. Both can be put off."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-__all__ = ["sigterm_interrupts"]
+__all__ = ["held", "sigterm_interrupts"]
 
 
 @contextmanager
@@ -21,6 +21,25 @@ def sigterm_interrupts() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
+def held() -> Iterator[None]:
+    """Inside the block SIGINT and SIGTERM wait; what came is answered at its end."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came = list[int]()
+    before = {n: signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM)}
+    for number in before:
+        signal.signal(number, lambda number, _: came.append(number))
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler or signal.SIG_DFL)
+        if came:
+            signal.raise_signal(came[0])
 
 
 def _interrupt(*_: object) -> None:
