@@ -1,9 +1,9 @@
 """Filtered smart branching: bound the children of the most promising neurons cheaply, and take the best.
 
 Candidates are the `candidates` largest intercepts, weighted by pseudo-costs: what splits of a neuron gained so far in
-the tree, relative to their intercepts. A candidate's score is the maximum (or sum) of its children's gains, each capped
+the tree, relative to their intercepts. A candidate's score is the sum (or maximum) of its children's gains, each capped
 at what is still needed to close: a child that closes needs no more. The usual minimum of the two needs three times as
-many sub-problems. Few gains are enough to trust what a neuron has gained more than what all have: a weak prior.
+many sub-problems; the maximum a tenth fewer on large ReLU networks, but with sigmoids it cuts off slivers without end. Few gains are enough to trust what a neuron has gained more than what all have: a weak prior.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Filtered(BranchingRule):
     """FSB with capped gains and pseudo-costs."""
 
     candidates: int = 8
-    combine: Combine = Combine.MAX
+    combine: Combine = Combine.SUM
     pseudo_costs: float = 0.1  # the strength of the prior; 0 switches them off
 
     def init(self, neurons: int) -> PseudoCosts:
