@@ -3,7 +3,8 @@
 Candidates are the `candidates` largest intercepts, weighted by pseudo-costs: what splits of a neuron gained so far in
 the tree, relative to their intercepts. A candidate's score is the sum (or maximum) of its children's gains, each capped
 at what is still needed to close: a child that closes needs no more. The usual minimum of the two needs three times as
-many sub-problems; the maximum a tenth fewer on large ReLU networks, but with sigmoids it cuts off slivers without end. Few gains are enough to trust what a neuron has gained more than what all have: a weak prior.
+many sub-problems; the maximum a tenth fewer on large ReLU networks, but with sigmoids it cuts off slivers without end.
+Few gains are enough to trust what a neuron has gained more than what all have: a weak prior.
 """
 
 from __future__ import annotations
