@@ -170,6 +170,18 @@ def test_threads_reach_the_numerical_libraries(
     assert {os.environ[variable] for variable in module._THREAD_VARIABLES} == {"2"}
 
 
+@pytest.mark.parametrize("given", [None, "active"])
+def test_threads_that_wait_sleep_unless_told_otherwise(
+    monkeypatch: pytest.MonkeyPatch, capsys: Capture, given: str | None
+) -> None:
+    monkeypatch.setenv("OMP_WAIT_POLICY", "whatever it was")  # so that it is restored
+    monkeypatch.delenv("OMP_WAIT_POLICY")
+    if given is not None:
+        monkeypatch.setenv("OMP_WAIT_POLICY", given)
+    run(capsys, "inspect", "missing")
+    assert os.environ["OMP_WAIT_POLICY"] == (given or "passive")
+
+
 # Bad input
 
 
