@@ -10,14 +10,26 @@ import torch
 from formulas import Formula
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from input_questions import CALM, WILD, Question, bend, random_boxes, random_question, run, scale
+from input_questions import (
+    CALM,
+    WILD,
+    Array,
+    Question,
+    bend,
+    random_boxes,
+    random_question,
+    run,
+    scale,
+)
 from random_networks import Draw
 
 from anybound.model.activations import ReLU
 from anybound.model.affine import Dense
 from anybound.model.network import Edge, Network, Node
 from anybound.search.engine import Ended
-from anybound.search.input_split.engine import BoxPlan
+from anybound.search.input_split.engine import BoxPlan, BoxSearch
+from anybound.search.input_split.narrow import POSITIVE
+from anybound.search.input_split.splitter import Boxes
 
 seeds = st.integers(0, 2**32 - 1)
 
@@ -128,3 +140,70 @@ def test_formulas_are_decided_by_narrowing() -> None:
         assert result.ended is (Ended.WITNESS if formula.is_satisfiable else Ended.PROVED), seed
         kinds[formula.is_satisfiable] += 1
     assert min(kinds) >= 8
+
+
+def linear(weight: Array, lower: Array, upper: Array, offset: Array, *skip: Array) -> Question:
+    """Rows of linear functions, `weight` x + `offset`; those of `skip` are read by a hidden layer of ReLUs that they
+    make no use of."""
+    rows, inputs = weight.shape
+    nodes, edges = [Node((inputs,))], [Edge(0, Dense.of(torch.tensor(weight)))]
+    for hidden in skip:
+        nodes.append(Node((len(hidden),), (Edge(0, Dense.of(torch.tensor(hidden))),), ReLU()))
+        edges.append(Edge(1, Dense.of(torch.zeros(rows, len(hidden), dtype=torch.float64))))
+    nodes.append(Node((rows,), tuple(edges)))
+    clauses = (tuple(range(rows)),)
+    return Question(Network(tuple(nodes)), lower, upper, np.eye(rows), offset, clauses)
+
+
+def test_tiny_numbers_cut_nothing_by_underflow() -> None:
+    """Both ends of the first input violate: its own coefficient is too small to matter."""
+    end = np.array([1e-200, 1e-150])
+    tiny = linear(np.array([[1e-100, 1.0]]), -end, end, np.zeros(1))
+    splitter = tiny.splitter(clips=True)
+    left = splitter.bound(splitter.root)
+    assert tiny.minimum(0, end * [1, -1], end * [1, -1]) < 0
+    assert (left.lower[0, 0], left.upper[0, 0]) == (-end[0], end[0])
+
+
+def test_constant_rows_cut_nothing() -> None:
+    """Rows that read no input have room for the coefficients of all, of which other rows would be read."""
+    inputs, rng = 20, np.random.default_rng(0)
+    ones = np.ones(inputs)
+    for offset in (0.0, -1e-9, -1.0):
+        constant = linear(
+            np.zeros((3, inputs)), -ones, ones, np.full(3, offset), rng.normal(size=(4, inputs))
+        )
+        splitter = constant.splitter(clips=True)
+        left = splitter.bound(splitter.root)
+        assert (left.bound <= 0).all()
+        assert (left.lower == -1).all()
+        assert (left.upper == 1).all()
+
+
+def test_points_to_try_are_in_their_boxes() -> None:
+    """Also where inputs are too large for integers."""
+    count = 8
+    first = Dense.of(torch.eye(count, dtype=torch.float64), torch.full((count,), -1.5e19))
+    last = Dense.of(torch.ones(1, count, dtype=torch.float64))
+    nodes = (
+        Node((count,)),
+        Node((count,), (Edge(0, first),), ReLU()),
+        Node((1,), (Edge(1, last),)),
+    )
+    ends = np.full(count, 1e19), np.full(count, 2e19)
+    large = Question(Network(nodes), *ends, np.eye(1), np.array([-1e18]), ((0,),))
+    splitter = large.splitter(clips=True)
+    left = splitter.bound(splitter.root)
+    assert left.choice[0] >= 0
+    assert (left.point >= left.lower).all()
+    assert (left.point <= left.upper).all()
+
+
+def test_what_a_hair_of_was_clipped_is_not_bounded_by_the_rest() -> None:
+    """A share of the width that rounding swallows counts as well."""
+    splitter = linear(np.ones((1, 1)), -np.ones(1), np.ones(1), np.zeros(1)).splitter(clips=True)
+    search = BoxSearch(splitter, BoxPlan())
+    boxes = Boxes(np.array([[-1.0]]), np.array([[1e-20]]), np.array([[True]]))
+    bounded = splitter.bound(boxes)._replace(lower=boxes.lower, upper=np.array([[1e-21]]))
+    search._clipped(boxes, bounded, np.ones(1))
+    assert search.floor[0] == POSITIVE

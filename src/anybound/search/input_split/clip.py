@@ -39,7 +39,7 @@ def begin_cut(net: Any, work: Any, lower: Any, upper: Any) -> Any:
 
 @inner
 def cut_by_rows(net: Any, work: Any, nodes: Any, clause: Any, width: Any, box: Any) -> Any:
-    """Each row's zonotope: x_i = c_i + r_i e_i, so that s_i = |g_i| / r_i."""
+    """Each row's zonotope: x_i = c_i + r_i e_i, so that s_i = |g_i| / r_i; the product loses less than `LOST`."""
     begin = net.first[nodes - 1]
     for r in range(net.clause[clause], net.clause[clause + 1]):
         value = work.lower[begin + r]
@@ -48,7 +48,7 @@ def cut_by_rows(net: Any, work: Any, nodes: Any, clause: Any, width: Any, box: A
                 g = work.tile[r * width + 1 + i]
                 if g != 0.0:
                     radius = work.z[work.place[i] + 1 + i]
-                    _within(work, box, i, g, -value * radius / abs(g))
+                    _within(work, box, i, g, (LOST - value * radius) / abs(g))
 
 
 @inner

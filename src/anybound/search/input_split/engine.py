@@ -167,7 +167,7 @@ class BoxSearch:
         before, after = boxes.upper - boxes.lower, bounded.upper - bounded.lower
         left = np.divide(after, before, out=np.ones_like(after), where=before > 0).prod(1)
         self.done += float((share * (1 - left)).sum())
-        was_clipped = (after < before).any(1)
+        was_clipped = ((bounded.lower > boxes.lower) | (bounded.upper < boxes.upper)).any(1)
         self._put_away(np.where(boxes.is_open[was_clipped], POSITIVE, np.inf))
         kept: Vector = share * left
         return kept

@@ -95,7 +95,7 @@ def _intervals(net: Any, work: Any, lower: Any, upper: Any) -> Any:
             size += max(abs(a), abs(b))
         margin = net.slack[g] + U * (2.0 * (tail - head) + 64.0) * size + LOST
         work.lower[g], work.upper[g] = low - margin, high + margin
-        if high + margin > 0.0 or net.left[g] != 0.0:
+        if not high + margin <= 0.0 or net.left[g] != 0.0:
             work.live[alive] = g
             alive += 1
     work.live_first[2] = alive
@@ -110,7 +110,7 @@ def simplest(net: Any, lower: Any, upper: Any, point: Any) -> Any:
         step = 1.0
         while step > FINEST:
             multiple = math.ceil(lower[i] / step) * step
-            if multiple <= upper[i]:
+            if lower[i] <= multiple <= upper[i]:  # a number beyond integers has no ceiling
                 point[i] = multiple
                 break
             step *= 0.5

@@ -150,9 +150,11 @@ def inputs_row(net: Any, work: Any, lower: Any, upper: Any) -> Any:
 
 @inner
 def _affine(net: Any, work: Any, k: Any) -> Any:
-    """ẑ_k = Σ_j W_kj z_j + b_k in `work.tile` and err in `work.before`; returns the width of the rows."""
+    """ẑ_k = Σ_j W_kj z_j + b_k in `work.tile` and err in `work.before`; returns the width of the rows.
+
+    Constant ones, without a map, have coefficients of all inputs as well."""
     begin, rows = net.first[k], net.first[k + 1] - net.first[k]
-    width = L
+    width = work.width[0]
     for p in range(net.maps[k], net.maps[k + 1]):
         width = max(width, work.width[net.source[p]])
     for i in range(rows):
