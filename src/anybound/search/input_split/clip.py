@@ -65,17 +65,27 @@ def cut_by_adjoint(net: Any, work: Any, value: Any, box: Any) -> Any:
 def _within(work: Any, box: Any, i: Any, slope: Any, distance: Any) -> Any:
     """x_i is no farther than that from its end of the box where `slope`·x_i is least; a NaN cuts nothing."""
     lower, upper = box
-    reach = distance * (1.0 + 16.0 * U) + LOST
     if slope > 0.0:
-        end = lower[i] + reach
-        end += 2.0 * U * (abs(lower[i]) + reach) + LOST
+        end = _above(lower[i], distance)
         if end < work.cut_upper[i]:
             work.cut_upper[i] = end
     else:
-        end = upper[i] - reach
-        end -= 2.0 * U * (abs(upper[i]) + reach) + LOST
+        end = _below(upper[i], distance)
         if end > work.cut_lower[i]:
             work.cut_lower[i] = end
+
+
+@inner
+def _above(low: Any, distance: Any) -> Any:
+    """At least low + distance."""
+    reach = distance * (1.0 + 16.0 * U) + LOST
+    return low + reach + 2.0 * U * (abs(low) + reach) + LOST
+
+
+@inner
+def _below(high: Any, distance: Any) -> Any:
+    """At most high − distance."""
+    return -_above(-high, distance)
 
 
 @inner
@@ -165,22 +175,20 @@ def _limit_neurons(net: Any, work: Any, r: Any) -> Any:
             for j in range(net.first[1], net.first[2]):
                 a = _weight(net, p, r, j - net.first[1])
                 if a != 0.0:
-                    _limit(net, work, j, a, -least / abs(a) * (1.0 + 16.0 * U) + LOST)
+                    _limit(net, work, j, a, -least / abs(a))
 
 
 @inner
-def _limit(net: Any, work: Any, j: Any, a: Any, reach: Any) -> Any:
+def _limit(net: Any, work: Any, j: Any, a: Any, distance: Any) -> Any:
     """What z_j = σ(ẑ_j) being that close to its end says of ẑ_j: z_j <= t with t >= 0 says ẑ_j <= t, and z_j >= t
     with t > 0 that ẑ_j >= t, as σ(x) < t for all x < t if σ's slope on the left is no less than 0."""
     low, high = _range(net, work, 1, j)
     if a > 0.0:
-        end = low + reach
-        end += 2.0 * U * (abs(low) + reach)
+        end = _above(low, distance)
         if 0.0 <= end < work.top[j]:
             work.top[j] = end
     else:
-        end = high - reach
-        end -= 2.0 * U * (abs(high) + reach)
+        end = _below(high, distance)
         if net.left[j] >= 0.0 and end > 0.0 and end > work.bottom[j]:
             work.bottom[j] = end
 
@@ -241,16 +249,13 @@ def _move(work: Any, x: Any, w: Any, room: Any) -> Any:
     low, high = work.cut_lower[x], work.cut_upper[x]
     if w == 0.0:
         return False
-    reach = room / abs(w) * (1.0 + 16.0 * U) + LOST
     if w > 0.0:
-        end = low + reach
-        end += 2.0 * U * (abs(low) + reach) + LOST
+        end = _above(low, room / abs(w))
         if end < high:
             work.cut_upper[x] = end
             return high - end > MOVES * (high - low)
     else:
-        end = high - reach
-        end -= 2.0 * U * (abs(high) + reach) + LOST
+        end = _below(high, room / abs(w))
         if end > low:
             work.cut_lower[x] = end
             return end - low > MOVES * (high - low)
